@@ -1,0 +1,220 @@
+"""The parsed configuration as every layer sees it: immutable, complete, no behaviour.
+
+`config/` is the only writer: it reads haproxy.cfg, resolves `defaults`, checks everything and
+returns one `Settings`. All layers below read it. Nothing here is changed after load: each thread
+builds its own runtime objects from it. Times are integer milliseconds, sizes are bytes,
+`None` means "not set" (for a timeout: infinite).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a statement stands: `line` counts from 1."""
+
+    file: str
+    line: int
+
+
+class AddressKind(Enum):
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+    UNIX = "unix"
+    ABNS = "abns"
+    FD = "fd"
+    UDP4 = "udp4"
+    UDP6 = "udp6"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A socket address. `host` is a literal IP address ("0.0.0.0" and "::" for any), or a path."""
+
+    kind: AddressKind
+    host: str = ""
+    port: int = 0
+    fd: int = -1
+    #: text as written, for messages and `show` commands
+    text: str = ""
+    #: a port given as +N or -N is relative to the port of the client's connection
+    port_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BindSettings:
+    """One listening address of a `bind` line (a list of addresses or a port range gives several)."""
+
+    address: Address
+    name: str | None = None
+    id: int | None = None
+    backlog: int | None = None
+    mode: int | None = None  # permissions of a UNIX socket
+    user: str | None = None
+    group: str | None = None
+    v4v6: bool = False
+    v6only: bool = False
+    defer_accept: bool = False
+    tfo: bool = False
+    mss: int | None = None
+    interface: str | None = None
+    #: the level of a stats socket: user, operator or admin
+    level: str = "operator"
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """TCP health check of a server (manual 5.2: inter, fastinter, downinter, rise, fall, addr, port)."""
+
+    inter: int = 2000
+    fastinter: int | None = None
+    downinter: int | None = None
+    rise: int = 2
+    fall: int = 3
+    address: Address | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    name: str
+    id: int
+    address: Address
+    weight: int = 1  # 0..256
+    backup: bool = False
+    disabled: bool = False
+    #: None: the server is not checked
+    check: CheckSettings | None = None
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """One log target. `address` None with `stdio` "stdout"/"stderr" writes to that descriptor."""
+
+    address: Address | None
+    stdio: str | None = None
+    facility: str | None = None
+    level: str = "debug"  # the least important level that is sent
+    minlevel: str = "emerg"  # levels more important than this are capped to it
+    length: int = 1024
+    format: str = "rfc3164"
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Manual 4.2, `timeout NAME`."""
+
+    client: int | None = None
+    server: int | None = None
+    connect: int | None = None
+    http_request: int | None = None
+    http_keep_alive: int | None = None
+    tunnel: int | None = None
+    queue: int | None = None
+    check: int | None = None
+    tarpit: int | None = None
+    client_fin: int | None = None
+    server_fin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardFor:
+    """`option forwardfor [except NET] [header NAME] [if-none]`."""
+
+    header: bytes = b"x-forwarded-for"
+    except_net: str | None = None
+    if_none: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """One frontend, backend or listen section after `defaults` were applied."""
+
+    name: str
+    id: int
+    #: "frontend", "backend" or "listen"
+    kind: str
+    #: "tcp" or "http"
+    mode: str = "tcp"
+    binds: tuple[BindSettings, ...] = ()
+    servers: tuple[ServerSettings, ...] = ()
+    default_backend: str | None = None
+    balance: str = "roundrobin"
+    timeouts: Timeouts = Timeouts()
+    #: names of the boolean `option`s that are on, e.g. "httplog", "dontlognull", "http-server-close"
+    options: frozenset[str] = frozenset()
+    forwardfor: ForwardFor | None = None
+    logs: tuple[LogSettings, ...] = ()
+    log_tag: str | None = None
+    retries: int = 3
+    #: frontend connection limit; None: the global one
+    maxconn: int | None = None
+    backlog: int | None = None
+    http_reuse: str = "safe"
+    disabled: bool = False
+    description: str | None = None
+    location: Location = Location("", 0)
+
+    @property
+    def is_frontend(self) -> bool:
+        return self.kind != "backend"
+
+    @property
+    def is_backend(self) -> bool:
+        return self.kind != "frontend"
+
+
+@dataclass(frozen=True, slots=True)
+class StatsSocket:
+    bind: BindSettings
+    timeout: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalSettings:
+    nbthread: int | None = None
+    #: thread number (from 1) -> CPU numbers
+    cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
+    maxconn: int | None = None
+    daemon: bool = False
+    pidfile: str | None = None
+    chroot: str | None = None
+    user: str | None = None
+    group: str | None = None
+    uid: int | None = None
+    gid: int | None = None
+    node: str | None = None
+    description: str | None = None
+    localpeer: str | None = None
+    quiet: bool = False
+    logs: tuple[LogSettings, ...] = ()
+    log_tag: str | None = None
+    log_send_hostname: str | None = None
+    stats_sockets: tuple[StatsSocket, ...] = ()
+    hard_stop_after: int | None = None
+    strict_limits: bool = True
+    ulimit_n: int | None = None
+    spread_checks: int = 0  # percent, 0..50
+    max_spread_checks: int | None = None
+    #: `tune.*` values by full name, e.g. {"tune.bufsize": 16384}
+    tune: dict[str, int | str | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    global_: GlobalSettings
+    proxies: tuple[ProxySettings, ...]
+    files: tuple[str, ...] = ()
+
+    def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
+        """The frontend or backend side called `name`, or None."""
+        for p in self.proxies:
+            if p.name == name and (p.is_backend if backend else p.is_frontend):
+                return p
+        return None
