@@ -1,0 +1,1 @@
+"""Tasks, tasklets, their queues, and the loop that runs them on each thread."""
