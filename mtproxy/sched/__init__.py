@@ -1,1 +1,1 @@
-"""Tasks, tasklets, their queues, and the loop that runs them on each thread."""
+"""The scheduler: tasklets, timers, the shared wait queue, and one loop per thread."""
