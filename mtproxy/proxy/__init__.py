@@ -1,0 +1,1 @@
+"""Frontends, backends, servers: what is balanced, checked and counted."""
