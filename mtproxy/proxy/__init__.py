@@ -1,1 +1,1 @@
-"""Frontends, backends, servers: what is balanced, checked and counted."""
+"""Frontends, backends, servers: balancing, health checks, server state, counters."""
