@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtproxy.http.headers import HeadCache
 
 if TYPE_CHECKING:
+    from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.counters import FrontendCounters
@@ -73,9 +74,23 @@ class FrontRoom:
 class Room:
     """All runtime objects of one thread."""
 
-    __slots__ = ("acceptors", "backends", "cache", "fronts")
+    __slots__ = (
+        "acceptors",
+        "backend_logs",
+        "backends",
+        "cache",
+        "fronts",
+        "quiet",
+        "thread_logs",
+    )
+
+    thread_logs: ThreadLogs
 
     def __init__(self) -> None:
+        #: say nothing on standard error
+        self.quiet = False
+        #: loggers for changes of state, by backend
+        self.backend_logs: dict[str | None, Logger] = {}
         self.cache = HeadCache()
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
