@@ -104,6 +104,7 @@ class ProxyDraft:
     id: int | None = None
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
+    bind_lines: int = 0
     servers: list[ServerDraft] = field(default_factory=list)
     default_server: ServerDraft = field(default_factory=ServerDraft)
     default_backend: str | None = None

@@ -24,9 +24,20 @@ from mtproxy.config.model import (
 from mtproxy.config.nearest import nearest
 
 BALANCE = ("roundrobin", "leastconn")
-_BALANCE_LATER = (
-    "static-rr first source uri url_param hdr random rdp-cookie hash log-hash log-sticky sticky"
-).split()
+_BALANCE_LATER = [
+    "static-rr",
+    "first",
+    "source",
+    "uri",
+    "url_param",
+    "hdr",
+    "random",
+    "rdp-cookie",
+    "hash",
+    "log-hash",
+    "log-sticky",
+    "sticky",
+]
 _HTTP_REUSE = ("never", "safe", "aggressive", "always")
 
 

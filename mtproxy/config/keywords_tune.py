@@ -1,7 +1,7 @@
 """`tune.*` of the global section: names, types and ranges (manual 3.2).
 
 Exports `TUNES` (the table) and `KEYWORDS` made from it. A tune of a feature that mtproxy does not
-have is accepted without effect: the feature's own keywords are refused, so nothing is lost silently.
+have is accepted without effect: the feature's own keywords are refused, so nothing is lost.
 """
 
 from __future__ import annotations

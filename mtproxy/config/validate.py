@@ -71,11 +71,19 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
 
 
 def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:
-    if proxy.is_frontend and not proxy.binds:
+    if proxy.is_frontend and not proxy.bind_lines:
         ctx.warn(
             proxy.location,
             f"{proxy.title()} has no 'bind' directive: declare it as a backend if that was meant",
         )
+    for bind in proxy.binds:
+        if bind.proto not in (None, _MUX[proxy.mode]):
+            ctx.diagnostics.alert(
+                f"MUX protocol '{bind.proto}' is not usable for 'bind {bind.address.text}' in"
+                f" 'mode {proxy.mode}'",
+                bind.location,
+                word=bind.proto,
+            )
 
 
 def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:
@@ -133,8 +141,12 @@ def _check_logs(ctx: Context, proxy: ProxyDraft) -> None:
         )
 
 
+#: the one multiplexer that `proto` may name in each mode
+_MUX = {"http": "h1", "tcp": "none"}
+
+
 def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
-    wanted = {"http": "h1", "tcp": "none"}[proxy.mode]
+    wanted = _MUX[proxy.mode]
     seen: dict[int, str] = {}
     for server in proxy.servers:
         title = f"server {proxy.name}/{server.name}"
