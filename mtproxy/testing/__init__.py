@@ -1,0 +1,1 @@
+"""Tools for tests and benchmarks: nothing here is imported by the proxy itself."""
