@@ -71,12 +71,15 @@ class Program:
         self.directory = Path(self._dir.name)
         self.socket_path = str(self.directory / "s.sock")
         self._output = self.directory / "output"
+        self._wires: list[Wire] = []
 
     def __enter__(self) -> Program:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        for wire in self._wires:
+            wire.close()
         self.kill()
         self._dir.cleanup()
 
@@ -161,7 +164,10 @@ class Program:
         return self._listeners[name][1]
 
     def connect(self, name: str = "fe", seconds: float = 5.0) -> Wire:
-        return connect(self.address(name), seconds)
+        """A connection to listener `name`; closed at the latest together with the program."""
+        wire = connect(self.address(name), seconds)
+        self._wires.append(wire)
+        return wire
 
     def cli(self, command: str, seconds: float = 5.0) -> str:
         """The runtime socket's answer to `command`."""
