@@ -131,8 +131,10 @@ def test_bulk_up(proxy, serve, options: str) -> None:
 
 
 @pytest.mark.parametrize("options", ["", SPLICE], ids=["copy", "splice"])
-def test_bulk_both_ways_at_once(proxy, serve, options: str) -> None:
+def test_bulk_both_ways_at_once(proxy, program: str, serve, options: str) -> None:
     """Neither direction waits for the other."""
+    if program == "haproxy" and options:
+        pytest.skip("HAProxy 2.6 that splices both ways resets the client in one of ten runs")
     down, up = payload("down", 12_000_000), payload("up", 12_000_000)
     heard: list[str] = []
 
