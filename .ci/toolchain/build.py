@@ -25,6 +25,8 @@ PACKAGE = "python3.13"
 #: Newest first: 3.13.15 came to testing long before a stable release had it.
 SUITES = ("testing", "trixie")
 MARKER = "mtproxy-build.json"
+#: The first release without the crashes of the free-threaded build that were met under load.
+SOUND = (3, 13, 15)
 
 FLAVOURS = {
     "plain": ("--disable-test-modules",),
@@ -70,22 +72,33 @@ def build(flavour: str) -> Path:
 
 def _source(folder: Path) -> tuple[Path, str]:
     """Return upstream's archive and its version, downloaded unless an earlier build did."""
-    kept = list(folder.glob(f"{PACKAGE}_3.13.*.orig.tar.xz"))
-    if kept:
-        newest = max(kept, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
-        say.note(f"source: {newest} (downloaded earlier)")
-        version = newest.name.partition("_")[2].partition(".orig.")[0]
-        return newest, _plain(version, None)
+    kept = sorted(folder.glob(f"{PACKAGE}_3.13.*.orig.tar.xz"), key=_numbers)
+    if kept and _numbers(kept[-1])[:3] >= list(SOUND):
+        say.note(f"source: {kept[-1]} (downloaded earlier)")
+        return kept[-1], _version(kept[-1])
     log = paths.log_file("python-source")
-    archive, version = aptsource.fetch(PACKAGE, SUITES, folder, log)
-    say.note(f"source: {archive.name}, signature and digest verified by apt")
-    return archive, _plain(version, log)
+    try:
+        archive = aptsource.fetch(PACKAGE, SUITES, folder, log)
+    except say.Failure as failure:
+        if not kept:
+            raise
+        say.note(f"{failure.message}; going on with {kept[-1]} (downloaded earlier)")
+        archive = kept[-1]
+    else:
+        say.note(f"source: {archive.name}, signature and digest verified by apt")
+    return archive, _version(archive)
 
 
-def _plain(version: str, log: Path | None) -> str:
+def _numbers(archive: Path) -> list[int]:
+    """Return the numbers of the upstream version in the name of an archive, for comparing."""
+    return [int(number) for number in re.findall(r"\d+", archive.name.partition("_")[2])]
+
+
+def _version(archive: Path) -> str:
+    version = archive.name.partition("_")[2]
     match = _VERSION.match(version)
     if match is None:
-        raise say.Failure(f"source version {version} is no 3.13", "set MTPROXY_PYTHON", log)
+        raise say.Failure(f"source version {version} is no 3.13", "set MTPROXY_PYTHON")
     return match.group()
 
 

@@ -55,8 +55,7 @@ def source(words: Sequence[str]) -> None:
     package, folder, *suites = words
     say.step(f"source package {package}")
     log = paths.log_file(f"source-{package}")
-    archive, _ = aptsource.fetch(package, suites or None, Path(folder).absolute(), log)
-    print(archive)
+    print(aptsource.fetch(package, suites or None, Path(folder).absolute(), log))
 
 
 def renew_lock(words: Sequence[str]) -> None:
