@@ -78,6 +78,16 @@ def resolve(name: str, family: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+def resolve_plainly(name: str, family: int) -> list[str]:
+    """`resolve` without getaddrinfo (`nogetaddrinfo`, -dG): IPv4 only, by gethostbyname."""
+    if family == socket.AF_INET6:
+        return []
+    try:
+        return [socket.gethostbyname(name)]
+    except (OSError, UnicodeError):
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedAddress:
     """An address and the host name it came from (None for a literal)."""
