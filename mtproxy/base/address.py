@@ -204,7 +204,9 @@ def _one(
         raise AddressError("empty address")
     datagram = transport == "dgram" or prefix.startswith("udp")
     if prefix in _LATER:
-        raise AddressError(f"{_LATER[prefix]} ('{prefix}@') are not supported by mtproxy yet")
+        raise AddressError(
+            f"'{prefix}@' is known but not supported by mtproxy yet ({_LATER[prefix]})"
+        )
     if prefix == "fd":
         if not rest.isascii() or not rest.isdigit():
             raise AddressError(f"file descriptor '{rest}' is not a number in '{written}'")

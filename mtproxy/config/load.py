@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtproxy.base.address import Resolver
-from mtproxy.base.errors import Diagnostics
+from mtproxy.base.errors import Diagnostics, Severity
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config.context import Context
 from mtproxy.config.sections import Reader
@@ -76,11 +76,20 @@ def load(
     return finish(ctx, tuple(files))
 
 
+def _cross_check(ctx: Context) -> None:
+    """Checks between sections; behind errors their warnings would mostly be echoes of those."""
+    found, ctx.diagnostics = ctx.diagnostics, Diagnostics()
+    check(ctx)
+    cross, ctx.diagnostics = ctx.diagnostics, found
+    quiet = found.errors > 0
+    found.extend(item for item in cross if not quiet or item.severity is Severity.ALERT)
+
+
 def finish(ctx: Context, files: tuple[str, ...]) -> tuple[Settings | None, Diagnostics]:
     """Cross checks, the command line's own values, and the immutable result."""
     diagnostics = ctx.diagnostics
     cmdline = ctx.cmdline
-    check(ctx)
+    _cross_check(ctx)
     values = ctx.global_.values
     overrides: dict[str, object] = {
         "localpeer": cmdline.local_peer or values.get("localpeer") or socket.gethostname(),
