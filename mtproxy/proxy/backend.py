@@ -50,6 +50,7 @@ class BackendShared:
         "notify",
         "servers",
         "settings",
+        "sides",
     )
 
     def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
@@ -70,6 +71,8 @@ class BackendShared:
         self.last_change = now
         self.down_ms = 0
         self.down_transitions = 0
+        #: every thread's own side; appended to at start-up, then only read
+        self.sides: list[Backend] = []
         #: weights of usable servers by position, 0 otherwise
         self._weights = [0] * size
         #: what the balancer was told
@@ -87,6 +90,10 @@ class BackendShared:
     def on_backup(self) -> bool:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
+
+    def sessions(self) -> int:
+        """Sessions in the backend now, over all threads; not exact while they come and go."""
+        return sum([side.counters.conn_cur for side in self.sides])
 
     def total_weight(self) -> int:
         """The sum of the weights of the servers that get traffic now."""
@@ -186,4 +193,5 @@ class Backend:
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
+        shared.sides.append(self)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
