@@ -58,8 +58,10 @@ class ServerState:
         "check_status",
         "checking",
         "down_ms",
+        "down_transitions",
         "drain",
         "epoch",
+        "failed_checks",
         "health",
         "id",
         "last_change",
@@ -95,6 +97,10 @@ class ServerState:
         self.last_change = now
         #: time spent down before `last_change`, in ms
         self.down_ms = 0
+        #: how often it went down or into maintenance
+        self.down_transitions = 0
+        #: failed checks while it was not yet down
+        self.failed_checks = 0
         self.check_status = CheckStatus.INI
         #: whether a check is under way; written by the thread that runs it
         self.checking = False
@@ -114,24 +120,9 @@ class ServerState:
     def usable(self) -> bool:
         return self.weight > 0 and not self.drain and self.running
 
-    def status(self) -> str:
-        """The status column of `show stat`, such as "UP", "DOWN 1/2", "no check", "MAINT"."""
-        if self.maint:
-            return "MAINT"
-        if self.drain and self.running:
-            return "DRAIN"
-        return "no check" if self.health is None else self.health.status()
-
     def down_time(self, now: int) -> int:
         """Milliseconds that the server was down or in maintenance, up to the tick `now`."""
         return self.down_ms if self.running else self.down_ms + now - self.last_change
-
-    def side(self, tid: int) -> Server:
-        """Thread `tid`'s own side."""
-        for side in self.sides:
-            if side.tid == tid:
-                return side
-        raise LookupError(f"thread {tid} has no side of server {self.backend.name}/{self.name}")
 
     def sessions(self) -> int:
         """Sessions on the server now, over all threads; not exact while they come and go."""

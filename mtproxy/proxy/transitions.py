@@ -38,7 +38,7 @@ def report_check(
         up = health.up
         progress = health.text()
         if moved and not status.passed:
-            server.side(ctx.tid).counters.failed_checks += 1
+            server.failed_checks += 1
         if up != was_up:
             _turned(server, ctx, was_running=was_up)
     finally:
@@ -176,7 +176,7 @@ def _turned(
     elif not still_running:
         # threads drop their idle connections when they see the new epoch
         server.epoch += 1
-        server.side(ctx.tid).counters.down_trans += 1
+        server.down_transitions += 1
     server.last_change = now
 
 
