@@ -104,16 +104,16 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
             target = proxy.name
         backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
-        frontend = Frontend(proxy, ctx.tid, backend, logger.log if logger.enabled else None)
         counters = shared.front_counters[proxy.name]
-        counters.append(frontend.counters)
+        frontend = Frontend(
+            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+        )
         room.fronts[proxy.name] = FrontRoom(
             room,
             frontend,
             FrontConf(proxy, settings.global_),
             backend,
             confs.get(target) if target else None,
-            counters,
         )
     shared.rooms[ctx.tid] = room
     return room
@@ -146,9 +146,9 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         limit = listener.proxy.maxconn
 
         def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - sum([s.conns for s in ctx.pool.shareds])
+            left = shared.maxconn - room.connections(ctx)
             if limit is not None:
-                left = min(left, limit - front.sessions())
+                left = min(left, limit - front.frontend.load.total(ctx.now))
             return left
 
         acceptor = Acceptor(

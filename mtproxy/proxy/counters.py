@@ -166,24 +166,29 @@ class _BackendSide(_Counters):
     ttime_max: int
 
     def add_times(self, queue: int, connect: int, data: int, total: int) -> None:
-        """Enter the timers (ms) of one finished transaction into averages and maxima.
+        """Enter the timers (ms, -1: not reached) of one finished transaction into averages and maxima.
 
         The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the last ~1024
         transactions at the cost of a few integer operations.
         """
         self.timed += 1
-        self.q_time += queue - (self.q_time >> 10)
-        self.c_time += connect - (self.c_time >> 10)
-        self.d_time += data - (self.d_time >> 10)
-        self.t_time += total - (self.t_time >> 10)
-        if queue > self.qtime_max:
-            self.qtime_max = queue
-        if connect > self.ctime_max:
-            self.ctime_max = connect
-        if data > self.dtime_max:
-            self.dtime_max = data
-        if total > self.ttime_max:
-            self.ttime_max = total
+        # mostly zeros on a fast network: each costs two look-ups then, not six
+        if queue > 0 or self.q_time:
+            self.q_time += max(queue, 0) - (self.q_time >> 10)
+            if queue > self.qtime_max:
+                self.qtime_max = queue
+        if connect > 0 or self.c_time:
+            self.c_time += max(connect, 0) - (self.c_time >> 10)
+            if connect > self.ctime_max:
+                self.ctime_max = connect
+        if data > 0 or self.d_time:
+            self.d_time += max(data, 0) - (self.d_time >> 10)
+            if data > self.dtime_max:
+                self.dtime_max = data
+        if total > 0 or self.t_time:
+            self.t_time += max(total, 0) - (self.t_time >> 10)
+            if total > self.ttime_max:
+                self.ttime_max = total
 
 
 class BackendCounters(_BackendSide):
