@@ -19,12 +19,12 @@ from pathlib import Path
 
 from toolchain import paths, say
 
+COMPILER = ("gcc", "libc6-dev")
 #: What CPython needs to build, with every optional module that pip, the tests and a person at the
 #: prompt use. The rest (tkinter, gdbm, nis) is left out on purpose.
 BUILD = (
-    "gcc",
+    *COMPILER,
     "make",
-    "libc6-dev",
     "pkgconf",
     "libssl-dev",
     "zlib1g-dev",
