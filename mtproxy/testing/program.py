@@ -131,15 +131,7 @@ class Program:
     def wait_ready(self, seconds: float = 10.0) -> None:
         """Until the runtime socket answers, that is, until the worker threads run."""
 
-        def answers() -> bool:
-            if not self.alive():
-                raise RuntimeError(f"{self.program} ended {self.process.returncode}:\n{self.output()}")
-            try:
-                return bool(self.cli("show version"))
-            except OSError:
-                return False
-
-        wait_until(answers, f"runtime socket of {self.program}", seconds)
+        self.cli("show version", seconds)
 
     def wait_exit(self, seconds: float = 10.0) -> int:
         """The exit code (negative: the signal that ended it)."""
@@ -170,10 +162,20 @@ class Program:
         return wire
 
     def cli(self, command: str, seconds: float = 5.0) -> str:
-        """The runtime socket's answer to `command`."""
-        with connect(self.socket_path, seconds) as wire:
+        """The runtime socket's answer to `command`; waits for the socket while it starts."""
+        with wait_until(lambda: self._runtime(seconds), f"runtime socket of {self.program}") as wire:
             wire.send(command.encode() + b"\n")
             return wire.read_to_end().decode()
+
+    def _runtime(self, seconds: float) -> Wire | None:
+        try:
+            return connect(self.socket_path, seconds)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if not self.alive():
+                raise RuntimeError(
+                    f"{self.program} ended {self.process.returncode}:\n{self.output()}"
+                ) from None
+            return None
 
     def server_status(self, backend: str, server: str) -> str:
         """A server's (or BACKEND's, FRONTEND's) status field of `show stat`: "UP", "DOWN", ..."""
