@@ -1,1 +1,1 @@
-"""Tools for tests and benchmarks: nothing here is imported by the proxy itself."""
+"""Tools for tests: nothing else imports this package."""

@@ -1,0 +1,254 @@
+"""Request heads: the bytes of one head in, a `RequestHead` out, or BadMessage.
+
+The way of most requests: one dict look-up for the start line and one for the header block; a block that is not
+known costs one look-up a line and a pass over the kinds. Only fields that the codec acts upon cost more. What
+is refused, and why, stands in docs/http1.md. Called by the thread that owns the HeadCache given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mtproxy.http.cache import HeadCache, RequestFields, RequestStart
+from mtproxy.http.errors import BadMessage
+from mtproxy.http.framing import (
+    lists_websocket,
+    parse_lines,
+    scan_fields,
+    skip_empty_lines,
+    without,
+)
+from mtproxy.http.headers import (
+    CONNECTION_CLOSE,
+    CONNECTION_KEEP_ALIVE,
+    CONNECTION_UPGRADE,
+    K_CONTENT_LENGTH,
+    K_HOST,
+    K_PASSIVE,
+    K_UPGRADE,
+    K_WEBSOCKET_KEY,
+    TCHAR,
+    Header,
+    make_header,
+)
+from mtproxy.http.uri import ASTERISK, ORIGIN, agree, target_form
+
+# HAProxy takes several spaces between the parts, and so do its users' scripts; the line goes on with
+# single ones. A fragment is not part of a target (RFC 9112 section 3.2).
+_match_start = re.compile(
+    rb"([" + TCHAR + rb"]+) +([\x21\x22\x24-\x7e]+) +HTTP/1\.([0-9])"
+).fullmatch
+_match_method = re.compile(rb"[" + TCHAR + rb"]*").match
+_search_bad_target = re.compile(rb"[^\x20-\x22\x24-\x7e]").search
+
+#: form of a start line that needs no look at the headers: origin form in HTTP/1.1
+_PLAIN: Final = ORIGIN
+#: form of everything else that has no authority to compare with Host
+_OTHER: Final = ASTERISK
+#: a WebSocket key is 16 bytes in base64 (RFC 6455 section 4.1)
+_WEBSOCKET_KEY_LENGTH: Final = 24
+
+
+class RequestHead:
+    """A parsed request head. Its owner may change every attribute; it belongs to one thread.
+
+    `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or when the body is
+    `chunked`. `keep_alive` is the client's wish after version and Connection, and False where the framing
+    forbids a further message. `upgrade` is the value of Upgrade if Connection lists it. `host` is the value of
+    Host. `start_line` is the normal form of the request line, for logs; `start_wire` the same with CRLF, to be sent
+    as long as method and target stay what they are.
+    """
+
+    __slots__ = (
+        "chunked",
+        "content_length",
+        "expect_continue",
+        "headers",
+        "host",
+        "keep_alive",
+        "method",
+        "start_line",
+        "start_wire",
+        "target",
+        "upgrade",
+        "version",
+    )
+
+    method: bytes
+    target: bytes
+    version: int
+    headers: list[Header]
+    content_length: int
+    chunked: bool
+    keep_alive: bool
+    upgrade: bytes | None
+    expect_continue: bool
+    host: bytes | None
+    start_line: bytes
+    start_wire: bytes
+
+    def __repr__(self) -> str:
+        return f"<RequestHead {self.start_line!r} {len(self.headers)} headers>"
+
+
+def request_line(method: bytes, target: bytes, version: int) -> bytes:
+    """A request line with its CRLF, for a head whose method or target was changed."""
+    return b"%s %s HTTP/1.%d\r\n" % (method, target, version - 10)
+
+
+def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
+    """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
+
+    Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have in HTTP/1.0;
+    422 for a transfer coding that is not supported. Raises ValueError if `data` does not end as a head does.
+    """
+    line, _, block = data.partition(b"\r\n")
+    start = cache.requests.get(line)
+    if start is None:
+        if not line:
+            return parse_request_head(data[skip_empty_lines(data) :], cache)
+        start = _parse_start_line(line, cache)
+    head = RequestHead()
+    head.method, head.target, version, head.start_line, head.start_wire, form = start
+    head.version = version
+    if not form:
+        fields = cache.request_blocks.get(block)
+        if fields is not None:
+            (
+                headers,
+                head.content_length,
+                head.chunked,
+                head.keep_alive,
+                head.upgrade,
+                head.expect_continue,
+                head.host,
+            ) = fields
+            head.headers = headers.copy()
+            return head
+
+    lines = block.split(b"\r\n")
+    if lines.pop() or lines.pop():
+        raise ValueError("not a whole head")
+    headers = list(map(cache.get, lines))  # type: ignore[arg-type]
+    known = None not in headers
+    if not known:
+        parse_lines(lines, headers, cache, len(line) + 2, 400)
+    if len(headers) > cache.max_headers:
+        raise BadMessage(400, "too many headers")
+
+    host = None
+    special = form
+    for header in headers:
+        kind = header[3]
+        if kind:
+            if kind == K_HOST and host is None:
+                host = header[1]
+            elif kind < K_PASSIVE:
+                special = 1
+    if not special:
+        fields = (headers, -1, False, True, None, False, host)
+    else:
+        fields = _read_fields(head, headers, form, host, cache)
+    if known and not form:
+        cache.keep_request_block(block, fields)
+        headers = fields[0].copy()
+    else:
+        headers = fields[0]
+    _, *values = fields
+    head.headers = headers
+    (
+        head.content_length,
+        head.chunked,
+        head.keep_alive,
+        head.upgrade,
+        head.expect_continue,
+        head.host,
+    ) = values
+    return head
+
+
+def _parse_start_line(line: bytes, cache: HeadCache) -> RequestStart:
+    match = _match_start(line)
+    if match is None:
+        raise _refuse_start_line(line)
+    method, target, minor = match.groups()
+    form = target_form(method, target)
+    version = 11
+    if minor == b"0":
+        version = 10
+        form = form or _OTHER
+    wire = request_line(method, target, version)
+    start = (method, target, version, wire[:-2], wire, form)
+    cache.keep_request(line, start)
+    return start
+
+
+def _refuse_start_line(line: bytes) -> BadMessage:
+    """The error for a request line that the pattern does not match."""
+    match = _match_method(line)
+    good = match.end() if match is not None else 0
+    if not good or line[good : good + 1] not in (b" ", b""):
+        return BadMessage(400, "bad character in the method", good)
+    bad = _search_bad_target(line, good)
+    if bad is not None:
+        return BadMessage(400, "bad character in the request target", bad.start())
+    words = line.split()
+    if len(words) == 3 and words[2].startswith(b"HTTP/") and line.endswith(words[2]):
+        return BadMessage(400, "unsupported HTTP version", len(line) - len(words[2]))
+    return BadMessage(400, "bad request line", 0)
+
+
+def _read_fields(
+    head: RequestHead, headers: list[Header], form: int, host: bytes | None, cache: HeadCache
+) -> RequestFields:
+    """Act upon what the headers say of the message's length, its connection and its authority."""
+    headers, connection, length, chunked, doubtful, upgrade, expect = scan_fields(
+        headers, cache, 400
+    )
+    method = head.method
+    if host is not None and sum([header[3] == K_HOST for header in headers]) > 1:
+        # RFC 9112 section 3.2
+        raise BadMessage(400, "several Host headers")
+    keep_alive = head.version == 11
+    if connection:
+        if connection & CONNECTION_CLOSE:
+            keep_alive = False
+        elif connection & CONNECTION_KEEP_ALIVE:
+            keep_alive = True
+    if chunked or length > 0:
+        if method == b"CONNECT":
+            # its content has no meaning, and peers differ in what they take for the tunnel's
+            # first byte (RFC 9110 section 9.3.6)
+            raise BadMessage(400, "CONNECT with a body")
+        if head.version == 10:
+            if method in (b"GET", b"HEAD", b"DELETE") and not cache.payload_with_any_method:
+                raise BadMessage(413, "body on a method that has none in HTTP/1.0")
+            # RFC 9112 section 6.1: chunked is not of HTTP/1.0, nothing may follow
+            doubtful = doubtful or chunked
+        if upgrade is not None:
+            # a request with a body is not upgraded: the offer is withdrawn
+            headers = without(headers, K_UPGRADE)
+            upgrade = None
+        if doubtful:
+            keep_alive = False
+    elif method == b"CONNECT":
+        headers = without(headers, K_CONTENT_LENGTH)
+        length = -1
+    if not upgrade or not connection & CONNECTION_UPGRADE:
+        upgrade = None
+    elif lists_websocket(upgrade):
+        keys = [header[1] for header in headers if header[3] == K_WEBSOCKET_KEY]
+        if len(keys) != 1 or len(keys[0]) != _WEBSOCKET_KEY_LENGTH:
+            raise BadMessage(400, "WebSocket handshake without a good key")
+    if form not in (ORIGIN, _OTHER):
+        target, agreed = agree(head.target, form, host)
+        if target != head.target:
+            head.target = target
+            head.start_wire = request_line(method, target, head.version)
+            head.start_line = head.start_wire[:-2]
+        if agreed is not None and agreed != host:
+            plain = make_header(b"host", agreed)
+            headers = [plain if header[3] == K_HOST else header for header in headers]
+            host = agreed
+    return headers, length, chunked, keep_alive, upgrade, expect and head.version == 11, host

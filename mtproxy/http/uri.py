@@ -1,0 +1,82 @@
+"""Request targets: their four forms (RFC 9112 section 3.2) and the authority's agreement with Host.
+
+Pure functions, any thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mtproxy.http.errors import BadMessage
+
+ORIGIN: Final = 0
+ABSOLUTE: Final = 1
+AUTHORITY: Final = 2
+ASTERISK: Final = 3
+
+_NAME: Final = rb"[A-Za-z0-9\-._~%!$&'()*+,;="
+_HOST: Final = rb"(?:" + _NAME + rb"]*|\[" + _NAME + rb":]+\])"
+# scheme, user information with its @, host, colon and port, the rest
+_match_absolute = re.compile(
+    rb"([A-Za-z][A-Za-z0-9+.\-]*)://((?:" + _NAME + rb":]*@)?)(" + _HOST + rb")(:[0-9]*)?([/?].*)?"
+).fullmatch
+_match_authority = re.compile(rb"(" + _HOST + rb")(:[0-9]+)").fullmatch
+_DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
+
+
+def target_form(method: bytes, target: bytes) -> int:
+    """ORIGIN, ABSOLUTE, AUTHORITY or ASTERISK. Raises BadMessage where the method does not allow it."""
+    if method == b"CONNECT":
+        if _match_authority(target) is None:
+            raise BadMessage(400, "CONNECT needs host:port", len(method) + 1)
+        return AUTHORITY
+    if target.startswith(b"/"):
+        return ORIGIN
+    if target == b"*" and method == b"OPTIONS":
+        return ASTERISK
+    if _match_absolute(target) is not None:
+        return ABSOLUTE
+    raise BadMessage(400, "bad request target", len(method) + 1)
+
+
+def split_port(host: bytes) -> tuple[bytes, bytes]:
+    """`(name, port)` of a Host value; the port keeps its colon and is b"" when there is none."""
+    colon = host.rfind(b":")
+    if colon <= host.rfind(b"]"):
+        return host, b""
+    return host[:colon], host[colon:]
+
+
+def agree(target: bytes, form: int, host: bytes | None) -> tuple[bytes, bytes | None]:
+    """`(target, host)` as they go on, after a check that an authority in the target names what Host names.
+
+    `form` is ABSOLUTE or AUTHORITY. A default port is dropped from both (RFC 3986 section 6.2.3; of
+    CONNECT's target it is not, where it is required). Raises BadMessage (400) when they differ (RFC 9112
+    section 3.2.2).
+    """
+    if form == ABSOLUTE:
+        match = _match_absolute(target)
+        assert match is not None
+        scheme, user, name, port, rest = match.groups(b"")
+        default = _DEFAULT_PORTS.get(scheme.lower(), b":")
+    else:
+        match = _match_authority(target)
+        assert match is not None
+        name, port = match.groups()
+        default = port if port in (b":80", b":443") else b":"
+    redundant = port in (b":", default)
+    if host is not None:
+        host_name, host_port = split_port(host)
+        if host_name.lower() != name.lower():
+            raise BadMessage(400, "Host differs from the request target")
+        if (b"" if redundant else port) != (b"" if host_port in (b":", default) else host_port):
+            raise BadMessage(400, "the port in Host differs from the request target")
+    if redundant and port:
+        if form == ABSOLUTE:
+            target = b"%s://%s%s%s" % (scheme, user, name, rest)
+        if host is not None and host_port == default:
+            host = host_name
+        elif host is not None and form == ABSOLUTE:
+            host = host_name
+    return target, host

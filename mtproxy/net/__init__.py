@@ -1,0 +1,1 @@
+"""Sockets: the connection, listeners, connecting, splicing."""

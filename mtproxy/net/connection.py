@@ -1,0 +1,117 @@
+"""A connected, non-blocking socket that one thread's poller watches.
+
+It is registered once, edge-triggered, for both directions, and never modified. The poller adds to
+`ready`; whoever finds out that the kernel has no more (EAGAIN, a short read, a short write) clears
+the bit. A short read clears IN only while no hang-up was reported: an edge-triggered hang-up comes
+once. Owner thread only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.tasklet import Tasklet
+
+IN = select.EPOLLIN
+OUT = select.EPOLLOUT
+ERR = select.EPOLLERR
+HUP = select.EPOLLHUP
+RDHUP = select.EPOLLRDHUP
+#: reading may give something: data, an end, or an error
+READABLE = IN | RDHUP | HUP | ERR
+#: the peer will send no more
+ENDED = RDHUP | HUP | ERR
+WATCH = IN | OUT | RDHUP | select.EPOLLET
+LINGER_RESET = struct.pack("ii", 1, 0)
+
+
+class Connection:
+    """`recv` and `send` are the socket's own, bound once.
+
+    `release` is called once when the connection is closed (accounting of its listener or server).
+    `mark` is for the owner of idle connections.
+    """
+
+    __slots__ = ("closed", "ctx", "fd", "mark", "ready", "recv", "send", "sock", "tasklet")
+
+    def __init__(
+        self, ctx: ThreadContext, sock: socket.socket, tasklet: Tasklet, ready: int = IN | OUT
+    ) -> None:
+        self.ctx = ctx
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.tasklet = tasklet
+        self.ready = ready
+        self.recv = sock.recv
+        self.send = sock.send
+        self.mark: object = None
+        self.closed = False
+        ctx.fdtab[self.fd] = self
+        ctx.epoll.register(self.fd, WATCH)
+
+    def close(self) -> None:
+        """Close now. Unread input makes the kernel send a reset, as everywhere."""
+        if not self.closed:
+            self.closed = True
+            del self.ctx.fdtab[self.fd]
+            self.sock.close()
+
+    def reset(self) -> None:
+        """Close with a TCP reset."""
+        if not self.closed:
+            try:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+            except OSError as e:
+                if e.errno not in (errno.EINVAL, errno.ENOPROTOOPT, errno.EOPNOTSUPP):
+                    raise
+            self.close()
+
+    def shutdown_write(self) -> None:
+        """Tell the peer that nothing more comes. A peer that is gone already is no error."""
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError as e:
+            if e.errno not in (errno.ENOTCONN, errno.EPIPE, errno.ECONNRESET):
+                raise
+
+    def connect_error(self) -> int:
+        """The errno of a failed connect, 0 when connected, EINPROGRESS while under way."""
+        if self.ready & (ERR | HUP):
+            err = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            return err or errno.ECONNRESET
+        return 0 if self.ready & OUT else errno.EINPROGRESS
+
+    def __repr__(self) -> str:
+        bits = [n for n, b in (("in", IN), ("out", OUT), ("end", ENDED)) if self.ready & b]
+        return f"<Connection fd={self.fd} {'+'.join(bits) or 'idle'}{' closed' * self.closed}>"
+
+
+def open_connection(
+    ctx: ThreadContext,
+    family: int,
+    sockaddr: object,
+    tasklet: Tasklet,
+) -> Connection:
+    """Start connecting to `sockaddr`; `tasklet` is woken when `connect_error()` has an answer.
+
+    Raises OSError where the kernel refuses at once (no descriptor, no route, refused on a UNIX
+    socket).
+    """
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        if family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        err = sock.connect_ex(sockaddr)  # type: ignore[arg-type]
+        if err not in (0, errno.EINPROGRESS):
+            raise OSError(err, os.strerror(err))
+    except BaseException:
+        sock.close()
+        raise
+    return Connection(ctx, sock, tasklet, ready=OUT if err == 0 else 0)

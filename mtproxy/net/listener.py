@@ -1,0 +1,140 @@
+"""Listening: every thread accepts, and a new connection goes to the least loaded thread.
+
+One listening socket is shared by all threads; each thread has its own `Acceptor` for it, registered
+level-triggered and exclusive, so that one new connection wakes about one thread. The acceptor
+takes a few connections per turn and either starts the session on its own thread or posts it to the
+thread with the fewest. A thread's load is what it serves plus what waits in its inbox.
+
+At a limit (`maxconn` of the process or of the frontend) or without descriptors the acceptor leaves
+the poller, so that connections wait in the kernel's queue, and comes back within a second at the
+latest, or when a session of its thread ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mtproxy.net.connection import IN
+from mtproxy.sched.tasklet import Tasklet
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
+
+_EXCLUSIVE = 1 << 28  # EPOLLEXCLUSIVE
+#: errors of accept() that concern the one connection, not the listener
+_CONNECTION_ERRORS = frozenset(
+    {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN, errno.EHOSTUNREACH}
+)
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+#: starts a session on the thread that owns the context: (ctx, socket, peer address, bind index)
+type StartSession = Callable[["ThreadContext", socket.socket, object], None]
+
+
+class Acceptor:
+    """One thread's view of one listening socket.
+
+    `start` is called on the thread that will serve the connection; it may be another thread than
+    the acceptor's, and must find its own runtime objects through the context that it is given.
+    `room_left()` says how many more connections the limits allow.
+    """
+
+    __slots__ = (
+        "ctx",
+        "max_accept",
+        "paused",
+        "ready",
+        "registered",
+        "room_left",
+        "sock",
+        "start",
+        "tasklet",
+    )
+
+    def __init__(
+        self,
+        ctx: ThreadContext,
+        sock: socket.socket,
+        start: StartSession,
+        room_left: Callable[[], int],
+        max_accept: int = 16,
+    ) -> None:
+        self.ctx = ctx
+        self.sock = sock
+        self.start = start
+        self.room_left = room_left
+        self.max_accept = max_accept
+        self.ready = 0
+        self.paused = False
+        self.registered = False
+        self.tasklet = Tasklet(ctx, self.accept_some, "accept")
+        self.tasklet.queue = ctx.urgent
+        self.resume()
+
+    def resume(self) -> None:
+        """Accept (again)."""
+        self.paused = False
+        if not self.registered:
+            self.registered = True
+            self.ctx.fdtab[self.sock.fileno()] = self
+            self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)
+
+    def pause(self) -> None:
+        """Leave new connections in the kernel's queue until `resume`."""
+        self.paused = True
+        if self.registered:
+            self.registered = False
+            self.ctx.epoll.unregister(self.sock.fileno())
+            del self.ctx.fdtab[self.sock.fileno()]
+
+    def accept_some(self, _value: None) -> None:
+        """The tasklet: take up to `max_accept` connections."""
+        ctx = self.ctx
+        shareds = ctx.pool.shareds
+        mine = ctx.shared
+        for _ in range(self.max_accept):
+            if not self.registered:
+                return
+            if self.room_left() <= 0:
+                self.pause()
+                return
+            try:
+                sock, peer = self.sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as e:
+                if e.errno in _CONNECTION_ERRORS:
+                    continue
+                if e.errno in _NO_RESOURCES:
+                    self.pause()
+                    return
+                raise
+            sock.setblocking(False)
+            ctx.activity.accepted += 1
+            best, load = mine, mine.conns
+            for shared in shareds:
+                if shared is not mine:
+                    other = shared.conns + len(shared.inbox)
+                    if other < load:
+                        best, load = shared, other
+            if best is mine:
+                self.start(ctx, sock, peer)
+            else:
+                best.post(_Handover(self.start, sock, peer))
+
+
+class _Handover:
+    """A fresh connection on its way to another thread's inbox."""
+
+    __slots__ = ("peer", "sock", "start")
+
+    def __init__(self, start: StartSession, sock: socket.socket, peer: object) -> None:
+        self.start = start
+        self.sock = sock
+        self.peer = peer
+
+    def __call__(self, ctx: ThreadContext) -> None:
+        self.start(ctx, self.sock, self.peer)

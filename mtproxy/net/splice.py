@@ -1,0 +1,70 @@
+"""Moving bytes from socket to socket inside the kernel: splice(2) through a pipe.
+
+A direction that turned out to be bulk takes a pipe from its thread's pool and moves data through it
+without copying it into the process. A pipe goes back to the pool only when it is empty. Owner
+thread only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
+
+_FLAGS = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
+#: what a pipe is asked to hold, bytes; an unprivileged process may get less
+PIPE_SIZE = 1 << 20
+MAX_IDLE_PIPES = 64
+
+
+class Pipe:
+    """A pipe and how many bytes it holds now."""
+
+    __slots__ = ("level", "rd", "size", "wr")
+
+    def __init__(self) -> None:
+        self.rd, self.wr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.level = 0
+        with contextlib.suppress(OSError):  # over the user's pipe budget: a small one works too
+            fcntl.fcntl(self.wr, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        self.size = fcntl.fcntl(self.wr, fcntl.F_GETPIPE_SZ)
+
+    def fill(self, fd: int, most: int) -> int:
+        """Take up to `most` bytes from `fd`. 0: the peer has ended. Raises BlockingIOError,
+        which means "nothing there" only while the pipe is not full."""
+        n = os.splice(fd, self.wr, most, flags=_FLAGS)
+        self.level += n
+        return n
+
+    def drain(self, fd: int) -> int:
+        """Give what the pipe holds to `fd`; returns how much went. Raises BlockingIOError."""
+        n = os.splice(self.rd, fd, self.level, flags=_FLAGS)
+        self.level -= n
+        return n
+
+    def close(self) -> None:
+        os.close(self.rd)
+        os.close(self.wr)
+
+
+def take_pipe(ctx: ThreadContext) -> Pipe | None:
+    """An empty pipe, or None when no descriptor is left (the caller copies instead)."""
+    if ctx.pipes:
+        pipe: Pipe = ctx.pipes.pop()
+        return pipe
+    try:
+        return Pipe()
+    except OSError:
+        return None
+
+
+def give_pipe(ctx: ThreadContext, pipe: Pipe) -> None:
+    """Return a pipe. One that still holds bytes is closed: they belong to a dead connection."""
+    if pipe.level == 0 and len(ctx.pipes) < MAX_IDLE_PIPES:
+        ctx.pipes.append(pipe)
+    else:
+        pipe.close()

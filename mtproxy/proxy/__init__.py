@@ -1,0 +1,1 @@
+"""Frontends, backends, servers: balancing, health checks, server state, counters."""

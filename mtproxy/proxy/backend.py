@@ -1,0 +1,197 @@
+"""Backends: BackendShared, one for all threads, and Backend, each thread's own side of it.
+
+BackendShared knows which servers are usable and feeds them to the balancing algorithm: the active
+ones; if none is usable, the first usable backup server, or all of them with `option allbackups`.
+Guarded by the LBPRM lock; single attributes may be read without it.
+
+A Backend belongs to its thread: its servers' own sides, its counters and `pick`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
+from mtproxy.proxy.counters import BackendCounters
+from mtproxy.proxy.server import Server, ServerState
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.locks import Lock
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import ProxySettings
+    from mtproxy.sched.context import ThreadContext
+
+#: syslog severities of the messages about servers
+EMERG, ALERT, NOTICE = 0, 1, 5
+
+#: send a message about a server or backend to the backend's log targets (severity, text)
+type Notify = Callable[[ThreadContext, int, str], None]
+
+
+class BackendShared:
+    """One backend as all threads see it. Made once, before the threads start.
+
+    `now` is the current tick. `notify` is called, without any lock held, on the thread that made
+    the change.
+    """
+
+    __slots__ = (
+        "_effective",
+        "_weights",
+        "active",
+        "backup",
+        "balancer",
+        "down_ms",
+        "down_transitions",
+        "last_change",
+        "lock",
+        "name",
+        "notify",
+        "servers",
+        "settings",
+        "sides",
+        "tracker",
+    )
+
+    def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.notify = notify
+        self.lock = Lock(LockLabel.LBPRM)
+        self.servers = tuple(
+            ServerState(server, self, position, now)
+            for position, server in enumerate(settings.servers)
+        )
+        size = len(self.servers)
+        self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
+        #: the balancer, if it must hear of sessions
+        self.tracker = self.balancer if self.balancer.tracks_sessions else None
+        #: how many active and backup servers are usable
+        self.active = 0
+        self.backup = 0
+        #: tick of the last change between up (some usable server) and down
+        self.last_change = now
+        self.down_ms = 0
+        self.down_transitions = 0
+        #: every thread's own side; appended to at start-up, then only read
+        self.sides: list[Backend] = []
+        #: weights of usable servers by position, 0 otherwise
+        self._weights = [0] * size
+        #: what the balancer was told
+        self._effective = [0] * size
+        for server in self.servers:
+            self._count(server)
+        self._choose()
+
+    @property
+    def up(self) -> bool:
+        """Whether a new session finds a server. A backend without servers counts as up."""
+        return bool(self.active or self.backup or not self.servers)
+
+    @property
+    def on_backup(self) -> bool:
+        """Whether backup servers get the traffic."""
+        return not self.active and self.backup > 0
+
+    def sessions(self) -> int:
+        """Sessions in the backend now, over all threads. May be off by those that change just now."""
+        return sum([side.counters.conn_cur for side in self.sides])
+
+    def total_weight(self) -> int:
+        """The sum of the weights of the servers that get traffic now."""
+        return sum(self._effective)
+
+    def update(self, server: ServerState, ctx: ThreadContext) -> None:
+        """Take into account that `server` has changed. The caller holds no lock.
+
+        Everything is read from `server` under the LBPRM lock: when two threads change one server, the
+        later call sees both changes, whatever the order.
+        """
+        tid = ctx.tid
+        self.lock.take(tid)
+        try:
+            was_up, was_active = self.up, self.active
+            self._count(server)
+            if self.active and was_active:
+                # the common case costs the same for any number of servers
+                if not server.settings.backup:
+                    self._tell({server.position: self._weights[server.position]})
+            else:
+                self._choose()
+            lost = was_up and not self.up
+            if was_up != self.up:
+                if lost:
+                    self.down_transitions += 1
+                else:
+                    self.down_ms += ctx.now - self.last_change
+                self.last_change = ctx.now
+        finally:
+            self.lock.drop(tid)
+        if lost:
+            self.notify(ctx, EMERG, f"backend {self.name} has no server available!")
+
+    def _count(self, server: ServerState) -> None:
+        """Count `server` as usable or not."""
+        weight = server.weight if server.usable else 0
+        change = bool(weight) - bool(self._weights[server.position])
+        self._weights[server.position] = weight
+        if server.settings.backup:
+            self.backup += change
+        else:
+            self.active += change
+
+    def _choose(self) -> None:
+        """Choose between active and backup servers anew."""
+        chosen = [0] * len(self.servers)
+        every = bool(self.active) or "allbackups" in self.settings.options
+        for server in self.servers:
+            weight = self._weights[server.position]
+            if weight and server.settings.backup != bool(self.active):
+                chosen[server.position] = weight
+                if not every:
+                    break
+        self._tell(
+            {i: new for i, new in enumerate(chosen) if new != self._effective[i]},
+        )
+
+    def _tell(self, weights: dict[int, int]) -> None:
+        for position, weight in weights.items():
+            self._effective[position] = weight
+        if weights:
+            self.balancer.update(weights)
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
+        usable = [server for server in self.servers if server.usable]
+        assert self.active == sum(not server.settings.backup for server in usable)
+        assert self.backup == sum(server.settings.backup for server in usable)
+        for server in self.servers:
+            assert self._weights[server.position] == (server.weight if server.usable else 0)
+            effective = self._effective[server.position]
+            assert effective in (0, self._weights[server.position])
+            if effective:
+                assert server.settings.backup == (not self.active)
+        assert bool(self.active or self.backup) == any(self._effective)
+        self.balancer._check()
+
+
+class Backend:
+    """One thread's side of a backend. Owner thread only, apart from reading counters.
+
+    `pick(ctx, avoid=None)` chooses a server for a new session and takes it (see `Picker`): the
+    caller calls `server.release()` once when the session leaves the server, also when connecting
+    failed. For a retry on another server: release the old one, then `pick(ctx, avoid=old)`.
+    """
+
+    __slots__ = ("counters", "name", "pick", "servers", "settings", "shared", "tid")
+
+    def __init__(self, shared: BackendShared, tid: int) -> None:
+        self.shared = shared
+        self.settings = shared.settings
+        self.name = shared.name
+        self.tid = tid
+        self.servers = tuple(Server(state, tid) for state in shared.servers)
+        self.counters = BackendCounters()
+        shared.sides.append(self)
+        self.pick: Picker = shared.balancer.picker(self.servers, tid)

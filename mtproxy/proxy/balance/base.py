@@ -1,0 +1,60 @@
+"""What every balancing algorithm offers to its backend.
+
+A `Balancer` is shared by all threads and knows servers by their position in the backend. Its state is
+guarded by the backend's LBPRM lock, except where an algorithm says that a structure needs none.
+Each thread has a picker of its own, made from that thread's own `Server` objects.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from mtproxy.proxy.server import Server
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sync.locks import Lock
+
+
+class Picker(Protocol):
+    """Choose a server for a new session and take it (`Server.take`); None if none is usable.
+
+    `avoid` is the server that has just failed: another one is chosen if there is another. The caller
+    calls `Server.release` exactly once when the session leaves the server. Owner thread only.
+    """
+
+    def __call__(self, ctx: ThreadContext, avoid: Server | None = None) -> Server | None: ...
+
+
+class Balancer(ABC):
+    """One algorithm at work in one backend. It starts with no usable server."""
+
+    __slots__ = ()
+
+    #: whether the algorithm must hear of every session through `take` and `release`
+    tracks_sessions = False
+
+    @abstractmethod
+    def __init__(self, lock: Lock, size: int) -> None:
+        """`lock` is the backend's LBPRM lock, `size` the number of its servers, usable or not."""
+
+    @abstractmethod
+    def update(self, weights: Mapping[int, int]) -> None:
+        """Change the weights (0..256; 0: not usable) of the servers at these positions.
+
+        The caller holds the LBPRM lock. No later pick chooses a server whose weight is 0.
+        """
+
+    @abstractmethod
+    def picker(self, servers: Sequence[Server], tid: int) -> Picker:
+        """A picker for thread `tid`, whose own server objects are `servers`, by position."""
+
+    def take(self, position: int, tid: int) -> None:
+        """A session was given to a server without a pick (persistence, a queued session)."""
+
+    def release(self, position: int, tid: int) -> None:
+        """A session has left a server."""
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""

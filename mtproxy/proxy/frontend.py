@@ -1,0 +1,37 @@
+"""Frontend: one thread's side of a frontend. Owner thread only, apart from reading counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mtproxy.proxy.counters import FrontendCounters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtproxy.base.settings import ProxySettings
+    from mtproxy.proxy.backend import Backend
+
+
+class Frontend:
+    """What a stream needs of its frontend.
+
+    `log` is called once per session or transaction with its finished log record, or is None when the
+    frontend has no log target. `backend` is the default backend, None if there is none.
+    """
+
+    __slots__ = ("backend", "counters", "log", "name", "settings", "tid")
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        tid: int,
+        backend: Backend | None,
+        log: Callable[[Any], None] | None,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.tid = tid
+        self.backend = backend
+        self.log = log
+        self.counters = FrontendCounters()

@@ -1,0 +1,181 @@
+"""Servers: ServerState, shared by all threads, and Server, each thread's own side of it.
+
+A ServerState is written under its SERVER lock by whichever thread changes it (a health check, the
+runtime socket); other threads read single attributes without the lock. After a change the backend
+recomputes its usable servers under the LBPRM lock; the two locks are never held together.
+
+A Server belongs to its thread: idle connections, counters, the number of sessions it serves there.
+Other threads read its plain counters for reports only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mtproxy.proxy.counters import ServerCounters
+from mtproxy.proxy.health import Health
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.locks import Lock
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import ServerSettings
+    from mtproxy.net.connection import Connection
+    from mtproxy.proxy.backend import BackendShared
+    from mtproxy.sched.context import ThreadContext
+
+
+class CheckStatus(Enum):
+    """Outcome of a health check: code and description as `show stat` prints them."""
+
+    INI = ("INI", "Initializing")
+    L4OK = ("L4OK", "Layer4 check passed")
+    L4TOUT = ("L4TOUT", "Layer4 timeout")
+    L4CON = ("L4CON", "Layer4 connection problem")
+    SOCKERR = ("SOCKERR", "Socket error")
+
+    def __init__(self, code: str, description: str) -> None:
+        self.code = code
+        self.description = description
+
+    @property
+    def passed(self) -> bool:
+        return self is CheckStatus.L4OK
+
+
+class ServerState:
+    """One server as all threads see it.
+
+    `usable` says whether new sessions may be balanced to it: up (or not checked), neither in
+    maintenance nor draining, weight above 0.
+    """
+
+    __slots__ = (
+        "address",
+        "backend",
+        "check_duration",
+        "check_info",
+        "check_status",
+        "down_ms",
+        "down_transitions",
+        "drain",
+        "epoch",
+        "failed_checks",
+        "health",
+        "id",
+        "last_change",
+        "lock",
+        "maint",
+        "name",
+        "position",
+        "settings",
+        "sides",
+        "weight",
+    )
+
+    def __init__(
+        self, settings: ServerSettings, backend: BackendShared, position: int, now: int
+    ) -> None:
+        self.settings = settings
+        self.backend = backend
+        #: index in the backend's tuple of servers, from 0
+        self.position = position
+        self.name = settings.name
+        self.id = settings.id
+        self.address = settings.address
+        self.lock = Lock(LockLabel.SERVER)
+        self.weight = settings.weight
+        self.maint = settings.disabled
+        self.drain = False
+        check = settings.check
+        #: None: not checked, hence up as long as it is not in maintenance
+        self.health = None if check is None else Health(check.rise, check.fall)
+        #: grows whenever idle connections to the server must not be used any more
+        self.epoch = 0
+        #: tick of the last change between up, down, maintenance and drain
+        self.last_change = now
+        #: time spent down before `last_change`, in ms
+        self.down_ms = 0
+        self.down_transitions = 0
+        self.failed_checks = 0
+        self.check_status = CheckStatus.INI
+        #: of the last check, in ms; -1 before the first
+        self.check_duration = -1
+        #: why the last check failed ("Connection refused"), or ""
+        self.check_info = ""
+        #: every thread's own side; appended to at start-up, then only read
+        self.sides: list[Server] = []
+
+    @property
+    def running(self) -> bool:
+        """Up or not checked, and not in maintenance."""
+        return not self.maint and (self.health is None or self.health.up)
+
+    @property
+    def usable(self) -> bool:
+        return self.weight > 0 and not self.drain and self.running
+
+    def sessions(self) -> int:
+        """Sessions on the server now, over all threads. May be off by those that change just now."""
+        return sum(side.cur_sess for side in self.sides)
+
+
+class Server:
+    """One thread's side of a server. Owner thread only, apart from reading counters."""
+
+    __slots__ = (
+        "address",
+        "backend",
+        "counters",
+        "cur_sess",
+        "epoch",
+        "idle",
+        "name",
+        "position",
+        "settings",
+        "shared",
+        "tid",
+    )
+
+    def __init__(self, shared: ServerState, tid: int) -> None:
+        self.shared = shared
+        self.backend = shared.backend
+        self.settings = shared.settings
+        self.name = shared.name
+        self.position = shared.position
+        self.address = shared.address
+        self.tid = tid
+        self.counters = ServerCounters()
+        #: sessions that this thread has on the server now
+        self.cur_sess = 0
+        #: connections that wait for a request, the most recently used last
+        self.idle: deque[Connection] = deque()
+        #: the epoch of `shared` that `idle` and `address` belong to
+        self.epoch = shared.epoch
+        shared.sides.append(self)
+
+    def take(self) -> None:
+        """A session is given to this server. `Backend.pick` has already done it."""
+        self.cur_sess += 1
+        balancer = self.backend.tracker
+        if balancer is not None:
+            balancer.take(self.position, self.tid)
+
+    def release(self) -> None:
+        """A session that was taken (by `pick` or `take`) leaves this server."""
+        self.cur_sess -= 1
+        balancer = self.backend.tracker
+        if balancer is not None:
+            balancer.release(self.position, self.tid)
+
+    def refresh(self) -> list[Connection]:
+        """Follow a change of the server; returns the idle connections that the caller must close.
+
+        To be called when `epoch != shared.epoch`, before an idle connection is used or put back.
+        """
+        self.epoch = self.shared.epoch
+        self.address = self.shared.address
+        stale = list(self.idle)
+        self.idle.clear()
+        return stale

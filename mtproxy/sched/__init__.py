@@ -1,0 +1,1 @@
+"""The scheduler: tasklets, timers, the shared wait queue, and one loop per thread."""

@@ -1,0 +1,153 @@
+"""What one thread owns (ThreadContext) and the little that others may touch of it (ThreadShared).
+
+A ThreadContext is passed as a parameter to whatever needs it; there is no thread-local storage.
+Other threads never touch one, except to read counters for a report: they post a function into
+`ThreadShared`, which the owner runs in its next turn.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mtproxy.base.clock import monotonic_ms, wall_offset_ms
+from mtproxy.sched.activity import Activity
+from mtproxy.sched.tasklet import Task, Tasklet
+from mtproxy.sched.timers import Timers
+
+if TYPE_CHECKING:
+    from mtproxy.sched.pool import Pool
+
+type Message = Callable[["ThreadContext"], None]
+
+
+class FdOwner(Protocol):
+    """What the fd table holds: the loop sets `ready` bits and wakes `tasklet`."""
+
+    ready: int
+    tasklet: Tasklet
+
+
+class ThreadShared:
+    """The part of a thread that any thread may use.
+
+    `post` needs no lock: it appends to the inbox, then looks at `sleeping`; the owner sets
+    `sleeping`, then looks into the inbox. Both use the inbox's own internal lock between their two
+    steps, hence one of the two sees the other's step and no wake-up is lost.
+    """
+
+    __slots__ = ("conns", "event_fd", "inbox", "sleeping", "stopped", "tid")
+
+    def __init__(self, tid: int) -> None:
+        self.tid = tid
+        self.inbox: deque[Message] = deque()
+        self.sleeping = False
+        #: connections the thread serves: stored by the owner, read by acceptors to spread load
+        self.conns = 0
+        self.stopped = False
+        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def post(self, message: Message) -> None:
+        """Have the owner call `message(ctx)` in its next turn. Any thread."""
+        self.inbox.append(message)
+        if self.sleeping:
+            self.sleeping = False
+            os.eventfd_write(self.event_fd, 1)
+
+    def wake(self) -> None:
+        """End the owner's wait if it waits."""
+        self.post(_nothing)
+
+
+def _nothing(_ctx: ThreadContext) -> None:
+    """The message of a mere wake-up."""
+
+
+class ThreadContext:
+    """Everything one thread owns. Owner thread only, except for reading counters."""
+
+    __slots__ = (
+        "activity",
+        "bulk",
+        "cpu_ns",
+        "epoll",
+        "fdtab",
+        "flushers",
+        "housekeepers",
+        "normal",
+        "now",
+        "pipes",
+        "pool",
+        "room",
+        "running",
+        "shared",
+        "tasklets",
+        "tid",
+        "timers",
+        "urgent",
+        "wall_offset",
+    )
+
+    def __init__(self, tid: int, pool: Pool) -> None:
+        self.tid = tid
+        self.pool = pool
+        self.shared = ThreadShared(tid)
+        #: tick of the current turn
+        self.now = monotonic_ms()
+        #: now + wall_offset is milliseconds since the epoch; refreshed about once a second
+        self.wall_offset = wall_offset_ms()
+        self.urgent: deque[Tasklet] = deque()
+        self.normal: deque[Tasklet] = deque()
+        self.bulk: deque[Tasklet] = deque()
+        self.timers = Timers()
+        self.epoll = select.epoll(sizehint=1024)
+        self.fdtab: dict[int, FdOwner] = {}
+        self.activity = Activity()
+        self.cpu_ns = 0
+        #: every live coroutine tasklet, so that none is collected while it waits
+        self.tasklets: set[Tasklet] = set()
+        self.running: Tasklet | None = None
+        #: called at the end of a turn that ran something (batched output)
+        self.flushers: list[Callable[[], None]] = []
+        #: called about once a second with the context
+        self.housekeepers: list[Message] = []
+        #: idle splice pipes, kept by net.splice
+        self.pipes: list[Any] = []
+        #: the runtime objects of this thread, put here by boot (frontends, backends, …)
+        self.room: Any = None
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> Task:
+        """Make a task that runs `coro` on this thread, and queue it."""
+        task = Task(self, coro.send, name)
+        task.coro = coro
+        self.tasklets.add(task)
+        task.wake()
+        return task
+
+    def finish(self, tasklet: Tasklet) -> None:
+        """Drop a coroutine that has ended."""
+        tasklet.done = True
+        tasklet.coro = None
+        tasklet.step = _ended
+        self.tasklets.discard(tasklet)
+        if isinstance(tasklet, Task):
+            self.timers.disarm(tasklet)
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant does not hold (tests)."""
+        self.timers._check()
+        for rq in (self.urgent, self.normal, self.bulk):
+            seen: set[int] = set()
+            for tasklet in rq:
+                assert tasklet.queued, f"{tasklet.name} stands in a run queue without its flag"
+                assert id(tasklet) not in seen, f"{tasklet.name} is queued twice"
+                seen.add(id(tasklet))
+        for tasklet in self.tasklets:
+            assert not tasklet.done
+
+
+def _ended(_value: None) -> None:
+    """The step of a tasklet whose coroutine has ended: a late wake-up does nothing."""

@@ -1,0 +1,157 @@
+"""The loop of one thread.
+
+One turn: poll (waiting at most until the next expiry, not at all while tasklets are queued), queue
+the tasklets of ready descriptors, take messages from other threads, expire timers, look at the
+global wait queue, run at most `tune.runqueue-depth` tasklets, flush.
+
+The function is long on purpose: it is the hottest code of the program, and each call would cost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mtproxy.base.clock import wall_offset_ms
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.tasklet import Tasklet
+
+#: events taken from one poll
+MAX_EVENTS = 200
+
+
+def run_loop(ctx: ThreadContext) -> None:
+    """Run until the pool is told to stop. Called once, on the thread that owns `ctx`."""
+    pool = ctx.pool
+    depth = pool.runqueue_depth
+    wait_queue = pool.wait_queue
+    shared = ctx.shared
+    inbox = shared.inbox
+    timers = ctx.timers
+    fdtab = ctx.fdtab
+    activity = ctx.activity
+    urgent, normal, bulk = ctx.urgent, ctx.normal, ctx.bulk
+    poll = ctx.epoll.poll
+    monotonic_ns = time.monotonic_ns
+    event_fd = shared.event_fd
+    tid = ctx.tid
+    next_second = 0
+
+    while not pool.stopping_now:
+        activity.loops += 1
+        # --- wait for something to do
+        if normal or urgent or bulk:
+            activity.wake_tasks += 1
+            events = poll(0, MAX_EVENTS)
+        else:
+            shared.sleeping = True
+            # From here every post() wakes us. What was posted before is seen by this popleft: it
+            # takes the same internal lock as the poster's append, which orders the two sides. The
+            # expiries are read after it for the same reason.
+            try:
+                message = inbox.popleft()
+            except IndexError:
+                wake_at = timers.next
+                if wait_queue.next_tick < wake_at:
+                    wake_at = wait_queue.next_tick
+                if next_second < wake_at:
+                    wake_at = next_second
+                wait_ms = wake_at - monotonic_ns() // 1_000_000
+                events = poll(wait_ms / 1000 if wait_ms > 0 else 0, MAX_EVENTS)
+            else:
+                inbox.appendleft(message)
+                events = poll(0, MAX_EVENTS)
+            shared.sleeping = False
+        now = ctx.now = monotonic_ns() // 1_000_000
+
+        # --- descriptors
+        if events:
+            activity.poll_io += len(events)
+            for fd, bits in events:
+                if fd == event_fd:
+                    os.eventfd_read(fd)
+                    activity.wake_signal += 1
+                    continue
+                owner = fdtab.get(fd)
+                if owner is None:
+                    continue  # closed by an earlier event of this batch
+                owner.ready |= bits
+                tasklet = owner.tasklet
+                if not tasklet.queued:
+                    tasklet.queued = True
+                    tasklet.queue.append(tasklet)
+
+        # --- other threads
+        while inbox:
+            activity.inbox += 1
+            inbox.popleft()(ctx)
+
+        # --- time
+        if timers.next <= now:
+            activity.poll_exp += timers.expire_due(now)
+        if wait_queue.next_tick <= now:
+            for shared_task in wait_queue.collect(now, tid, pool.wait_queue_budget):
+                activity.tasksw += 1
+                shared_task.run(ctx)
+        if now >= next_second:
+            next_second = now + 1000
+            ctx.wall_offset = wall_offset_ms()
+            ctx.cpu_ns = time.thread_time_ns()
+            for keep in ctx.housekeepers:
+                keep(ctx)
+
+        # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
+        left = depth
+        if urgent:
+            left -= run_some(ctx, urgent, depth)
+        if bulk:
+            if normal and left > 0:
+                left -= run_some(ctx, normal, max(1, left * 3 // 4))
+            run_some(ctx, bulk, max(1, left))
+        elif normal:
+            run_some(ctx, normal, max(1, left))
+        if normal or urgent:
+            activity.long_rq += 1
+        for flush in ctx.flushers:
+            flush()
+
+    shared.stopped = True
+
+
+def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:
+    """Run at most `limit` of the tasklets that stand in `rq` now; returns how many."""
+    n = len(rq)
+    if n > limit:
+        n = limit
+    ctx.activity.ctxsw += n
+    for _ in range(n):
+        tasklet = rq.popleft()
+        tasklet.queued = False
+        tasklet.calls += 1
+        ctx.running = tasklet
+        try:
+            tasklet.step(None)
+        except StopIteration:
+            ctx.finish(tasklet)
+        except Exception:
+            _report(ctx, tasklet)
+    ctx.running = None
+    return n
+
+
+def _report(ctx: ThreadContext, tasklet: Tasklet) -> None:
+    """A tasklet ended with an exception nobody expected: say so, and go on with the others."""
+    ctx.activity.errors += 1
+    print(
+        f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {tasklet.name} failed unexpectedly "
+        f"and was ended. Please report this:\n{traceback.format_exc()}",
+        file=sys.stderr,
+        flush=True,
+    )
+    ctx.finish(tasklet)

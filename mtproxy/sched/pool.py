@@ -1,0 +1,188 @@
+"""The pool of threads: one ThreadContext and one loop each; the main thread is thread 0.
+
+The pool is built before the threads start and read by all of them afterwards. What changes at run
+time are single stores: `stopping` (soft stop: no new connections, end when the last one has gone)
+and `stopping_now` (leave the loop). Any thread may call `soft_stop`, `hard_stop` and `run_on`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.sched.context import Message, ThreadContext
+from mtproxy.sched.loop import run_loop
+from mtproxy.sched.tasklet import Task, Tasklet
+from mtproxy.sched.waitqueue import WaitQueue
+from mtproxy.sched.watchdog import Watchdog
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.seeklock import SeekLock
+
+if TYPE_CHECKING:
+    import types
+
+DEFAULT_RUNQUEUE_DEPTH = 40
+DEFAULT_WAIT_QUEUE_BUDGET = 64
+
+
+class _SignalPipe:
+    """Wakes thread 0 when a signal came in between two Python instructions (signal.set_wakeup_fd)."""
+
+    def __init__(self, ctx: ThreadContext) -> None:
+        self.rd, self.wr = socket.socketpair()
+        self.rd.setblocking(False)
+        self.wr.setblocking(False)
+        self.ready = 0
+        self.tasklet = Tasklet(ctx, self.drain, "signals")
+
+    def drain(self, _value: None) -> None:
+        try:
+            while self.rd.recv(512):
+                pass
+        except BlockingIOError:
+            return
+
+
+class Pool:
+    """All threads of the process.
+
+    `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on.
+    """
+
+    def __init__(
+        self,
+        nbthread: int,
+        *,
+        runqueue_depth: int = DEFAULT_RUNQUEUE_DEPTH,
+        cpu_map: Mapping[int, frozenset[int]] | None = None,
+        watchdog_ms: int = 5000,
+    ) -> None:
+        self.nbthread = nbthread
+        self.runqueue_depth = runqueue_depth
+        self.wait_queue_budget = DEFAULT_WAIT_QUEUE_BUDGET
+        self.cpu_map = dict(cpu_map or {})
+        self.stopping = False
+        self.stopping_now = False
+        self.start_tick = monotonic_ms()
+        self.wait_queue = WaitQueue(SeekLock(LockLabel.TASK_WQ))
+        self.wait_queue.on_earlier = self._wake_a_sleeper
+        self.contexts = [ThreadContext(tid, self) for tid in range(nbthread)]
+        self.shareds = [ctx.shared for ctx in self.contexts]
+        self.on_soft_stop: list[Message] = []
+        self.signal_handlers: dict[int, Callable[[], None]] = {}
+        self.threads: list[threading.Thread] = []
+        self._gate = threading.Barrier(nbthread)
+        self._ready: Message | None = None
+        self.watchdog = Watchdog(self.contexts, watchdog_ms)
+        #: set when a thread could not start or died; the process then exits with 1
+        self.failed = False
+
+    # --- running
+    def run(self, setup: Message, ready: Message | None = None) -> None:
+        """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
+
+        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that moment.
+        A thread whose set-up raises stops the whole pool: `failed` is set.
+        """
+        self._ready = ready
+        main = self.contexts[0]
+        pipe = _SignalPipe(main)
+        main.fdtab[pipe.rd.fileno()] = pipe
+        main.epoll.register(pipe.rd.fileno(), 1)
+        signal.set_wakeup_fd(pipe.wr.fileno(), warn_on_full_buffer=False)
+        for ctx in self.contexts:
+            ctx.epoll.register(ctx.shared.event_fd, 1)
+        try:
+            for ctx in self.contexts[1:]:
+                thread = threading.Thread(
+                    target=self._thread, args=(ctx, setup), name=f"mtproxy/{ctx.tid + 1}"
+                )
+                thread.daemon = True
+                self.threads.append(thread)
+                thread.start()
+            self.watchdog.start()
+            self._thread(main, setup)
+        finally:
+            self.hard_stop()
+            self.watchdog.stop()
+            for thread in self.threads:
+                thread.join(2)
+            signal.set_wakeup_fd(-1)
+
+    def _thread(self, ctx: ThreadContext, setup: Message) -> None:
+        try:
+            cpus = self.cpu_map.get(ctx.tid + 1)
+            if cpus:
+                os.sched_setaffinity(0, cpus)
+            setup(ctx)
+            self._gate.wait()
+            if ctx.tid == 0 and self._ready is not None:
+                self._ready(ctx)
+            run_loop(ctx)
+        except threading.BrokenBarrierError:
+            return  # another thread failed, and said why
+        except Exception:
+            self.failed = True
+            self._gate.abort()
+            self.hard_stop()
+            raise
+
+    def _wake_a_sleeper(self, _tick: int) -> None:
+        """A shared task is due earlier than the sleepers know: one of them must look again."""
+        for shared in self.shareds:
+            if not shared.sleeping:
+                return  # it will look at the queue in its next turn
+        self.shareds[0].wake()
+
+    # --- other threads
+    def run_on(self, tid: int, message: Message) -> None:
+        """Have thread `tid` call `message(ctx)` soon."""
+        self.shareds[tid].post(message)
+
+    def run_everywhere(self, message: Message) -> None:
+        """Have every thread call `message(ctx)` soon."""
+        for shared in self.shareds:
+            shared.post(message)
+
+    # --- stopping
+    def soft_stop(self) -> None:
+        """Stop listening; every thread ends its loop when its last connection has gone."""
+        if not self.stopping:
+            self.stopping = True
+            for hook in self.on_soft_stop:
+                self.run_everywhere(hook)
+
+    def hard_stop(self) -> None:
+        """Leave all loops now, whatever is in progress."""
+        self.stopping_now = True
+        for shared in self.shareds:
+            shared.wake()
+
+    def hard_stop_at(self, tick: int) -> None:
+        """Leave all loops at `tick`, if they still run then. Any thread."""
+        self.run_on(0, lambda ctx: _arm_hard_stop(ctx, tick))
+
+    def handle_signal(self, signum: int, action: Callable[[], None]) -> None:
+        """Have `action()` called on thread 0 when signal `signum` arrives. Main thread only."""
+
+        def handler(_signum: int, _frame: types.FrameType | None) -> None:
+            self.shareds[0].post(lambda _ctx: action())
+
+        signal.signal(signum, handler)
+
+
+def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:
+    task = Task(ctx, lambda _value: ctx.pool.hard_stop(), "hard-stop-after")
+    task.set_expire(tick)
+
+
+def dump_all_stacks() -> None:
+    """Print every thread's Python stack on standard error (stops the world for a moment)."""
+    faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)

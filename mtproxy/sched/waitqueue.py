@@ -1,0 +1,191 @@
+"""The global wait queue: timers of tasks that any thread of the pool may run.
+
+Entries are `(tick, sequence, task)` in a sorted list, `tick` in ms of the monotonic clock; equal
+ticks fire in order of queueing. `task.wq_key` is `(tick, sequence)` while the task is queued, else
+None; it is written under W alone. `task.expire` is the tick at which the task wants to run, or
+None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry fires,
+the task is queued again instead of being returned.
+
+The lock is a SeekLock with label TASK_WQ: it guards the entries, every queued task's `wq_key`, and
+`expire` against `queue`, `unlink` and `collect`. `queue`, `unlink` and `collect` may be called by
+any thread that holds no lock whose label stands after TASK_WQ.
+
+`next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
+each loop turn can compare it with the clock without any lock. It is stored under W by whoever
+changes the head. A reader may see the value of a moment ago:
+- too early a value costs a look at the queue that finds nothing;
+- too late a value can only mean that a task was queued just now, at an earlier tick. A thread that is
+  awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps and
+  then read `next_tick`; `queue` stores `next_tick` first and then calls `on_earlier`, which wakes
+  announced sleepers. Whichever comes second sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sortedcontainers import SortedList
+
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.seeklock import SeekLock
+
+#: `next_tick` of an empty queue: later than any tick
+NEVER = 1 << 62
+
+
+class SharedTask(Protocol):
+    """What the queue needs of a task; see mtproxy.sched.task for what the loop needs of it."""
+
+    expire: int | None
+    wq_key: tuple[int, int] | None
+
+
+class WaitQueue[T: SharedTask]:
+    """Timers shared by all threads. See the module's docstring."""
+
+    __slots__ = ("_entries", "_sequence", "lock", "next_tick", "on_earlier")
+
+    def __init__(self, lock: SeekLock | None = None) -> None:
+        self.lock = lock if lock is not None else SeekLock(LockLabel.TASK_WQ)
+        self._entries: SortedList[tuple[int, int, T]] = SortedList()
+        self._sequence = 0
+        #: tick of the first entry, or NEVER; read by any thread without the lock
+        self.next_tick = NEVER
+        #: called without the lock by a thread that queued a task before all others
+        self.on_earlier: Callable[[int], None] | None = None
+
+    def queue(self, task: T, tick: int, tid: int) -> bool:
+        """Make `task` run at `tick` (ms), whether it is queued already or not.
+
+        Returns whether the head of the queue became earlier; `on_earlier(tick)` was called then.
+        """
+        lock = self.lock
+        if task.wq_key is not None:
+            # Under R nobody can take the entry out, so a later tick is only noted.
+            lock.take_read(tid)
+            key = task.wq_key
+            noted = key is not None and key[0] <= tick
+            if noted:
+                task.expire = tick
+            lock.drop_read(tid)
+            if noted:
+                return False
+        lock.take_write(tid)
+        try:
+            task.expire = tick
+            key = task.wq_key
+            earlier = False
+            if key is None or tick < key[0]:
+                if key is not None:
+                    self._remove(key, task)
+                self._add(tick, task)
+                earlier = tick < self.next_tick
+                self._store_next()
+        finally:
+            lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return earlier
+
+    def unlink(self, task: T, tid: int) -> bool:
+        """Take `task` out and set its `expire` to None; whether it was queued.
+
+        Afterwards no `collect` returns the task until it is queued again. False may mean that
+        another thread has collected it before and is about to run it: that thread sees `expire`.
+        """
+        self.lock.take_write(tid)
+        try:
+            task.expire = None
+            key = task.wq_key
+            if key is not None:
+                task.wq_key = None
+                self._remove(key, task)
+                self._store_next()
+        finally:
+            self.lock.drop_write(tid)
+        return key is not None
+
+    def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
+        """Take out and return tasks that are due at `now`, in order; looks at `budget` at most.
+
+        Returns an empty list at once when another thread is collecting. What is left over stays
+        due, as `next_tick` tells.
+        """
+        if self.next_tick > now:
+            return []
+        lock = self.lock
+        entries = self._entries
+        lock.take_read(tid)
+        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
+            lock.drop_read(tid)
+            return []
+        # Under S nobody else changes the entries, and readers go on. Plain iteration: indexing
+        # further in than [0] may build the list's index, which is a write.
+        due = 0
+        for entry in entries:
+            if entry[0] > now or due == budget:
+                break
+            due += 1
+        # One upgrade for all of them: W is held for at most `budget` removals.
+        lock.seek_to_write(tid)
+        try:
+            return self._take_out(due, now)
+        finally:
+            lock.drop_write(tid)
+
+    # -- under W --------------------------------------------------------------------------------
+
+    def _take_out(self, due: int, now: int) -> list[T]:
+        """Remove the first `due` entries; return their tasks, except those postponed or unlinked."""
+        tasks: list[T] = []
+        postponed: list[tuple[int, T]] = []
+        pop = self._entries.pop
+        for _ in range(due):
+            task = pop(0)[2]
+            task.wq_key = None
+            # a postponement made under R was before this and is seen, or finds wq_key gone
+            expire = task.expire
+            if expire is None:
+                continue
+            if expire > now:
+                postponed.append((expire, task))
+            else:
+                tasks.append(task)
+        for expire, task in postponed:
+            self._add(expire, task)
+        self._store_next()
+        return tasks
+
+    def _add(self, tick: int, task: T) -> None:
+        self._sequence = sequence = self._sequence + 1
+        task.wq_key = (tick, sequence)
+        self._entries.add((tick, sequence, task))
+
+    def _remove(self, key: tuple[int, int], task: T) -> None:
+        # equal to the stored entry: sequences are unique, so that tasks are never compared for order
+        self._entries.remove((*key, task))
+
+    def _store_next(self) -> None:
+        entries = self._entries
+        self.next_tick = entries[0][0] if entries else NEVER
+
+    # -- inspection -----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Number of entries now; a snapshot."""
+        return len(self._entries)
+
+    def _check(self, tid: int = 0) -> None:
+        """Assert the invariants; any thread that holds no lock."""
+        self.lock._check()
+        self.lock.take_read(tid)
+        try:
+            self._entries._check()
+            assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
+            for tick, sequence, task in self._entries:
+                assert task.wq_key == (tick, sequence), (task, tick, sequence)
+                assert sequence <= self._sequence
+                assert task.expire is None or task.expire >= tick, (task, tick)
+        finally:
+            self.lock.drop_read(tid)

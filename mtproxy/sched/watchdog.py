@@ -1,0 +1,80 @@
+"""The watchdog: a thread that notices when a loop has made no progress.
+
+It samples each thread's loop counter. A thread that is not waiting in its poll and has not
+finished a turn for `limit_ms` is reported once, with the Python stacks of all threads
+(`faulthandler` stops the world for that, which is the only safe way on a free-threaded build).
+It is reported again when it moves on. Nothing is killed: in Python a long turn is a slow piece of
+code, not a dead lock on an interrupt.
+
+Reads `activity.loops` and `shared.sleeping` of other threads: single loads, no lock.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from mtproxy.base.clock import monotonic_ms
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
+
+
+class Watchdog:
+    """`limit_ms` 0 turns it off."""
+
+    def __init__(
+        self, contexts: Sequence[ThreadContext], limit_ms: int, out: TextIO | None = None
+    ) -> None:
+        self.contexts = contexts
+        self.limit_ms = limit_ms
+        self.out = out
+        self.reports = 0
+        self._seen = [(-1, 0)] * len(contexts)
+        self._stuck = [False] * len(contexts)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self.limit_ms > 0:
+            self._thread = threading.Thread(target=self._run, name="mtproxy/watchdog", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(1)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.limit_ms / 4000):
+            self.look(monotonic_ms())
+
+    def look(self, now: int) -> None:
+        """Compare every thread with what was seen before; report the ones that stand still."""
+        for i, ctx in enumerate(self.contexts):
+            loops = ctx.activity.loops
+            last, since = self._seen[i]
+            if loops != last or ctx.shared.sleeping or ctx.shared.stopped:
+                if self._stuck[i]:
+                    self._stuck[i] = False
+                    self._say(f"thread {i + 1} makes progress again")
+                self._seen[i] = (loops, now)
+            elif not self._stuck[i] and now - since >= self.limit_ms:
+                self._stuck[i] = True
+                self.reports += 1
+                tasklet = ctx.running
+                what = f" while running '{tasklet.name}'" if tasklet is not None else ""
+                self._say(
+                    f"thread {i + 1} has made no progress for {now - since} ms{what}; "
+                    "stacks of all threads follow"
+                )
+                out = self.out or sys.stderr
+                out.flush()
+                faulthandler.dump_traceback(file=out, all_threads=True)
+
+    def _say(self, text: str) -> None:
+        print(f"[WARNING]  ({os.getpid()}) : watchdog: {text}", file=self.out or sys.stderr, flush=True)
