@@ -64,6 +64,16 @@ class BindSettings:
     #: the level of a stats socket: user, operator or admin
     level: str = "operator"
     location: Location = Location("", 0)
+    uid: int | None = None  # owner of a UNIX socket, by number
+    gid: int | None = None
+    #: connections accepted at once on this address; None: the proxy's limit
+    maxconn: int | None = None
+    #: TCP_USER_TIMEOUT in ms
+    tcp_ut: int | None = None
+    #: a stats socket's `severity-output`: none, number or string
+    severity_output: str = "none"
+    #: a multiplexer forced by `proto`: "h1" or "none"
+    proto: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,21 @@ class ServerSettings:
     #: None: the server is not checked
     check: CheckSettings | None = None
     location: Location = Location("", 0)
+    #: the name to resolve again later, when the address was written as a host name
+    hostname: str | None = None
+    #: TCP_USER_TIMEOUT in ms
+    tcp_ut: int | None = None
+    tfo: bool = False
+    #: idle connections kept per server and thread; -1: no limit, 0: no reuse (manual 5.2)
+    pool_max_conn: int = -1
+    pool_purge_delay: int = 5000
+    pool_low_conn: int = 0
+    #: requests on one connection before it is closed; -1: no limit
+    max_reuse: int = -1
+    source: Address | None = None
+    proto: str | None = None
+    #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
+    unresolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +185,21 @@ class ProxySettings:
     disabled: bool = False
     description: str | None = None
     location: Location = Location("", 0)
+    #: "" (the default "Connect from" line), "httplog", "httplog-clf" or "tcplog"
+    log_format: str = ""
+    #: `option redispatch`: 0 never, -1 on the last retry, N > 0 every N-th retry
+    redispatch: int = 0
+    #: answered 200 by the frontend itself, without a log line (`monitor-uri`)
+    monitor_uri: bytes | None = None
+    #: keep-alive probes of TCP: count, idle and interval (seconds) per side
+    clitcpka_cnt: int | None = None
+    clitcpka_idle: int | None = None
+    clitcpka_intvl: int | None = None
+    srvtcpka_cnt: int | None = None
+    srvtcpka_idle: int | None = None
+    srvtcpka_intvl: int | None = None
+    #: source address of the connections to the servers
+    source: Address | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -204,6 +244,15 @@ class GlobalSettings:
     max_spread_checks: int | None = None
     #: `tune.*` values by full name, e.g. {"tune.bufsize": 16384}
     tune: dict[str, int | str | bool] = field(default_factory=dict)
+    #: connections accepted at once on all stats sockets together
+    stats_maxconn: int = 10
+    #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
+    disabled_features: frozenset[str] = frozenset()
+    #: refuse to start when a warning was emitted (zero-warning, -dW)
+    zero_warning: bool = False
+    set_dumpable: bool = False
+    #: soft stop: connections are closed spread over this time (ms); -1: never early
+    close_spread_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +260,8 @@ class Settings:
     global_: GlobalSettings
     proxies: tuple[ProxySettings, ...]
     files: tuple[str, ...] = ()
+    #: the environment after setenv, presetenv, unsetenv and resetenv
+    environment: dict[str, str] = field(default_factory=dict)
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""
@@ -218,3 +269,39 @@ class Settings:
             if p.name == name and (p.is_backend if backend else p.is_frontend):
                 return p
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """The command line after `cli.args` understood it (management guide, section 3)."""
+
+    #: files and directories in the order given; a directory stands for its *.cfg, sorted
+    paths: tuple[str, ...] = ()
+    check: bool = False  # -c
+    condition: str | None = None  # -cc
+    #: 0: run, 1: -v, 2: -vv
+    version: int = 0
+    help: bool = False
+    debug: bool = False  # -d
+    foreground: bool = False  # -db
+    daemon: bool = False  # -D
+    quiet: bool = False  # -q
+    verbose: bool = False  # -V
+    zero_warning: bool = False  # -dW
+    diag: bool = False  # -dD
+    check_locks: bool = False  # -dL
+    #: -dr: a server's name that cannot be resolved does not prevent the start
+    ignore_resolution_failures: bool = False
+    #: noepoll (-de), nopoll (-dp), nosplice (-dS), nogetaddrinfo (-dG), noreuseport (-dR), ...
+    disabled_features: frozenset[str] = frozenset()
+    pidfile: str | None = None  # -p
+    local_peer: str | None = None  # -L
+    maxconn: int | None = None  # -n
+    proxy_maxconn: int | None = None  # -N
+    memory_limit_mb: int | None = None  # -m
+    directory: str | None = None  # -C
+    #: processes to be told to stop once this one serves: -sf (finish), -st (terminate)
+    stop_pids: tuple[int, ...] = ()
+    stop_at_once: bool = False  # -st rather than -sf
+    #: accepted and without a meaning here, e.g. "-dM", "-dI"
+    ignored: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""The command line, the runtime socket's commands, and the client commands."""
+"""The command line, the runtime socket and the client commands."""

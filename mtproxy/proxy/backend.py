@@ -50,6 +50,7 @@ class BackendShared:
         "notify",
         "servers",
         "settings",
+        "sides",
         "tracker",
     )
 
@@ -73,6 +74,8 @@ class BackendShared:
         self.last_change = now
         self.down_ms = 0
         self.down_transitions = 0
+        #: every thread's own side; appended to at start-up, then only read
+        self.sides: list[Backend] = []
         #: weights of usable servers by position, 0 otherwise
         self._weights = [0] * size
         #: what the balancer was told
@@ -90,6 +93,10 @@ class BackendShared:
     def on_backup(self) -> bool:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
+
+    def sessions(self) -> int:
+        """Sessions in the backend now, over all threads. May be off by those that change just now."""
+        return sum([side.counters.conn_cur for side in self.sides])
 
     def total_weight(self) -> int:
         """The sum of the weights of the servers that get traffic now."""
@@ -186,4 +193,5 @@ class Backend:
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
+        shared.sides.append(self)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)

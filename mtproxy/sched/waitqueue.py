@@ -62,25 +62,28 @@ class WaitQueue[T: SharedTask]:
         """
         lock = self.lock
         if task.wq_key is not None:
-            # later than its entry: under R nobody can take the entry out meanwhile
+            # Under R nobody can take the entry out, so a later tick is only noted.
             lock.take_read(tid)
             key = task.wq_key
-            if key is not None and key[0] <= tick:
+            noted = key is not None and key[0] <= tick
+            if noted:
                 task.expire = tick
-                lock.drop_read(tid)
-                return False
             lock.drop_read(tid)
+            if noted:
+                return False
         lock.take_write(tid)
-        task.expire = tick
-        key = task.wq_key
-        earlier = False
-        if key is None or tick < key[0]:
-            if key is not None:
-                self._remove(key, task)
-            self._add(tick, task)
-            earlier = tick < self.next_tick
-            self._store_next()
-        lock.drop_write(tid)
+        try:
+            task.expire = tick
+            key = task.wq_key
+            earlier = False
+            if key is None or tick < key[0]:
+                if key is not None:
+                    self._remove(key, task)
+                self._add(tick, task)
+                earlier = tick < self.next_tick
+                self._store_next()
+        finally:
+            lock.drop_write(tid)
         if earlier and self.on_earlier is not None:
             self.on_earlier(tick)
         return earlier
@@ -88,61 +91,71 @@ class WaitQueue[T: SharedTask]:
     def unlink(self, task: T, tid: int) -> bool:
         """Take `task` out and set its `expire` to None; whether it was queued.
 
-        After it returned the task is not returned by any `collect` that starts later; one that took
-        it out before may be about to run it.
+        Afterwards no `collect` returns the task until it is queued again. False may mean that
+        another thread has collected it before and is about to run it: that thread sees `expire`.
         """
         self.lock.take_write(tid)
-        task.expire = None
-        key = task.wq_key
-        if key is not None:
-            task.wq_key = None
-            self._remove(key, task)
-            self._store_next()
-        self.lock.drop_write(tid)
+        try:
+            task.expire = None
+            key = task.wq_key
+            if key is not None:
+                task.wq_key = None
+                self._remove(key, task)
+                self._store_next()
+        finally:
+            self.lock.drop_write(tid)
         return key is not None
 
     def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
         """Take out and return tasks that are due at `now`, in order; looks at `budget` at most.
 
-        Returns an empty list when another thread is collecting. What is left stays due: `next_tick`
-        tells.
+        Returns an empty list at once when another thread is collecting. What is left over stays
+        due, as `next_tick` tells.
         """
         if self.next_tick > now:
             return []
         lock = self.lock
         entries = self._entries
         lock.take_read(tid)
-        if not entries or entries[0][0] > now:
+        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
             lock.drop_read(tid)
             return []
-        if not lock.try_read_to_seek(tid):
-            lock.drop_read(tid)
-            return []
-        # Under S nobody else changes the entries, and readers go on.
+        # Under S nobody else changes the entries, and readers go on. Plain iteration: indexing
+        # further in than [0] may build the list's index, which is a write.
         due = 0
-        for entry in entries.islice(0, budget):
-            if entry[0] > now:
+        for entry in entries:
+            if entry[0] > now or due == budget:
                 break
             due += 1
+        # One upgrade for all of them: W is held for at most `budget` removals.
         lock.seek_to_write(tid)
-        fired = entries[:due]
-        del entries[:due]
+        try:
+            return self._take_out(due, now)
+        finally:
+            lock.drop_write(tid)
+
+    # -- under W --------------------------------------------------------------------------------
+
+    def _take_out(self, due: int, now: int) -> list[T]:
+        """Remove the first `due` entries; return their tasks, except those postponed or unlinked."""
         tasks: list[T] = []
-        for _, _, task in fired:
+        postponed: list[tuple[int, T]] = []
+        pop = self._entries.pop
+        for _ in range(due):
+            task = pop(0)[2]
             task.wq_key = None
-            # read under W: a postponement made under R before is seen here
+            # a postponement made under R was before this and is seen, or finds wq_key gone
             expire = task.expire
             if expire is None:
                 continue
             if expire > now:
-                self._add(expire, task)
+                postponed.append((expire, task))
             else:
                 tasks.append(task)
+        for expire, task in postponed:
+            self._add(expire, task)
         self._store_next()
-        lock.drop_write(tid)
         return tasks
-
-    # -- under W --------------------------------------------------------------------------------
 
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1

@@ -1,0 +1,162 @@
+"""From settings to runtime objects: what all threads share, and what each thread builds for itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from functools import partial
+
+from mtproxy.base.settings import (
+    BindSettings,
+    GlobalSettings,
+    LogSettings,
+    ProxySettings,
+    Settings,
+)
+from mtproxy.boot.report import say
+from mtproxy.log import syslog
+from mtproxy.log.logger import Logger, ThreadLogs, make_logger
+from mtproxy.net.listener import Acceptor
+from mtproxy.proxy.backend import Backend, BackendShared
+from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.frontend import Frontend
+from mtproxy.sched.context import ThreadContext
+from mtproxy.stream.conf import BackConf, FrontConf
+from mtproxy.stream.room import FrontRoom, Room
+from mtproxy.stream.session import SessionStarter
+
+DEFAULT_MAXACCEPT = 16
+
+
+@dataclass(slots=True)
+class BoundListener:
+    """A listening socket and the frontend it belongs to."""
+
+    proxy: ProxySettings
+    bind: BindSettings
+    sock: socket.socket
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all threads share. Made before they start; the lists are filled while they set up."""
+
+    settings: Settings
+    maxconn: int
+    listeners: list[BoundListener]
+    backends: dict[str, BackendShared] = field(default_factory=dict)
+    front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
+    pid: int = field(default_factory=os.getpid)
+    #: this thread's side of everything, by thread number
+    rooms: list[Room | None] = field(default_factory=list)
+
+
+def make_shared(
+    settings: Settings, maxconn: int, listeners: list[BoundListener], nbthread: int, now: int
+) -> Shared:
+    shared = Shared(settings, maxconn, listeners)
+    shared.rooms = [None] * nbthread
+    for proxy in settings.proxies:
+        if proxy.disabled:
+            continue
+        if proxy.is_backend:
+            shared.backends[proxy.name] = BackendShared(
+                proxy, now, partial(announce, proxy.name)
+            )
+        if proxy.is_frontend:
+            shared.front_counters[proxy.name] = []
+    return shared
+
+
+def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
+    """Say on standard error and in the backend's logs that the state of a server has changed."""
+    severity = "ALERT" if level <= syslog.ALERT else "WARNING" if level <= syslog.NOTICE else "NOTICE"
+    if not ctx.room.quiet:
+        say(severity, text)
+    logger = ctx.room.backend_logs.get(backend)
+    if logger is not None:
+        logger.text(level, text)
+
+
+def build_room(ctx: ThreadContext, shared: Shared) -> Room:
+    """Build this thread's own runtime objects. Called on the thread."""
+    settings = shared.settings
+    room = Room()
+    room.quiet = settings.global_.quiet
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
+    room.thread_logs = thread_logs
+    confs: dict[str, BackConf] = {}
+    for name, backend_shared in shared.backends.items():
+        room.backends[name] = Backend(backend_shared, ctx.tid)
+        confs[name] = BackConf(backend_shared.settings)
+        room.backend_logs[name] = _logger(backend_shared.settings, shared, ctx, thread_logs)
+    for proxy in settings.proxies:
+        if proxy.disabled or not proxy.is_frontend:
+            continue
+        target = proxy.name if proxy.kind == "listen" and proxy.servers else proxy.default_backend
+        if target is None and proxy.kind == "listen":
+            target = proxy.name
+        backend = room.backends.get(target) if target else None
+        logger = _logger(proxy, shared, ctx, thread_logs)
+        frontend = Frontend(proxy, ctx.tid, backend, logger.log if logger.enabled else None)
+        counters = shared.front_counters[proxy.name]
+        counters.append(frontend.counters)
+        room.fronts[proxy.name] = FrontRoom(
+            room,
+            frontend,
+            FrontConf(proxy, settings.global_),
+            backend,
+            confs.get(target) if target else None,
+            counters,
+        )
+    shared.rooms[ctx.tid] = room
+    return room
+
+
+def _logger(
+    proxy: ProxySettings, shared: Shared, ctx: ThreadContext, thread_logs: ThreadLogs
+) -> Logger:
+    glob = shared.settings.global_
+    return make_logger(
+        logs_of(proxy, glob),
+        proxy.log_tag or glob.log_tag,
+        shared.pid,
+        ctx,
+        mode=proxy.mode,
+        options=proxy.options,
+        thread_logs=thread_logs,
+    )
+
+
+def logs_of(proxy: ProxySettings, glob: GlobalSettings) -> tuple[LogSettings, ...]:
+    """The `log` lines of a proxy. `log global` was replaced by config."""
+    del glob
+    return proxy.logs
+
+
+def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
+    """Register every listening socket with this thread's poller."""
+    glob = shared.settings.global_
+    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
+    if max_accept <= 0:
+        max_accept = 1 << 20
+    for number, listener in enumerate(shared.listeners, 1):
+        front = room.fronts[listener.proxy.name]
+        front.listener_id = number
+        limit = listener.proxy.maxconn
+
+        def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
+            left = shared.maxconn - sum([s.conns for s in ctx.pool.shareds])
+            if limit is not None:
+                left = min(left, limit - front.sessions())
+            return left
+
+        acceptor = Acceptor(
+            ctx,
+            listener.sock,
+            SessionStarter(listener.proxy.name, listener.proxy.mode),
+            room_left,
+            max_accept,
+        )
+        room.acceptors.append(acceptor)

@@ -1,0 +1,213 @@
+"""What HAProxy knows and mtproxy does not support: each gives an error that says so.
+
+Exports `KEYWORDS`, `SECTIONS_LATER` (whole sections) and `SECTIONS_REMOVED`. Old keywords name what
+takes their place. Facts from the manual's keyword index and from `haproxy -dKall`.
+"""
+
+from __future__ import annotations
+
+from mtproxy.config.model import (
+    BACK,
+    BACK_ONLY,
+    FRONT,
+    FRONT_ONLY,
+    IN_GLOBAL,
+    PROXY,
+    PROXY_ONLY,
+    Keyword,
+    Support,
+)
+
+#: section -> the feature that it belongs to
+SECTIONS_LATER: dict[str, str] = {
+    "acme": "ACME",
+    "cache": "the HTTP cache",
+    "crt-store": "TLS",
+    "fcgi-app": "FastCGI",
+    "healthcheck": "health check sections",
+    "http-errors": "error files",
+    "log-forward": "log forwarding",
+    "log-profile": "log profiles",
+    "mailers": "e-mail alerts",
+    "peers": "peers",
+    "program": "programs of the master process",
+    "resolvers": "DNS resolvers",
+    "ring": "ring buffers",
+    "traces": "traces",
+    "userlist": "user lists",
+}
+
+_GLOBAL_LATER: dict[str, str] = {
+    "51degrees-allow-unmatched": "device detection",
+    "51degrees-cache-size": "device detection",
+    "51degrees-data-file": "device detection",
+    "51degrees-difference": "device detection",
+    "51degrees-drift": "device detection",
+    "51degrees-property-name-list": "device detection",
+    "51degrees-property-separator": "device detection",
+    "51degrees-use-performance-graph": "device detection",
+    "51degrees-use-predictive-graph": "device detection",
+    "anonkey": "anonymised dumps",
+    "busy-polling": "busy polling",
+    "close-spread-time": "closing of connections spread over the soft stop",
+    "cluster-secret": "QUIC",
+    "cpu-affinity": "CPU policies",
+    "cpu-policy": "CPU policies",
+    "cpu-set": "CPU policies",
+    "default-path": "default paths",
+    "deviceatlas-json-file": "device detection",
+    "deviceatlas-log-level": "device detection",
+    "deviceatlas-properties-cookie": "device detection",
+    "deviceatlas-separator": "device detection",
+    "dns-accept-family": "DNS resolvers",
+    "external-check": "external checks",
+    "fd-hard-limit": "the limit of descriptors",
+    "force-cfg-parser-pause": "debugging of the parser",
+    "grace": "the old grace period",
+    "h1-accept-payload-with-any-method": "relaxed HTTP parsing",
+    "h1-case-adjust": "header case adjustment",
+    "h1-case-adjust-file": "header case adjustment",
+    "h1-do-not-close-on-insecure-transfer-encoding": "relaxed HTTP parsing",
+    "h2-workaround-bogus-websocket-clients": "HTTP/2",
+    "http-err-codes": "custom error classes",
+    "http-fail-codes": "custom failure classes",
+    "httpclient.resolvers.disabled": "the HTTP client",
+    "httpclient.resolvers.id": "the HTTP client",
+    "httpclient.resolvers.prefer": "the HTTP client",
+    "httpclient.retries": "the HTTP client",
+    "httpclient.ssl.ca-file": "the HTTP client",
+    "httpclient.ssl.verify": "the HTTP client",
+    "httpclient.timeout.connect": "the HTTP client",
+    "jwt.decrypt_alg_list": "JSON web tokens",
+    "lua-load": "Lua",
+    "lua-load-per-thread": "Lua",
+    "lua-prepend-path": "Lua",
+    "master-worker": "the master process",
+    "maxconnrate": "connection rate limits",
+    "maxsessrate": "session rate limits",
+    "mworker-max-reloads": "the master process",
+    "nbtgroups": "thread groups",
+    "ocsp-update.disable": "TLS",
+    "ocsp-update.httpproxy": "TLS",
+    "ocsp-update.maxdelay": "TLS",
+    "ocsp-update.mindelay": "TLS",
+    "ocsp-update.mode": "TLS",
+    "prealloc-fd": "descriptor tables",
+    "server-state-base": "server state files",
+    "server-state-file": "server state files",
+    "set-var": "variables",
+    "set-var-fmt": "variables",
+    "setcap": "capabilities",
+    "shm-stats-file": "shared statistics",
+    "shm-stats-file-max-objects": "shared statistics",
+    "ssl-engine": "TLS",
+    "ssl-propquery": "TLS",
+    "ssl-provider": "TLS",
+    "ssl-provider-path": "TLS",
+    "ssl-security-level": "TLS",
+    "stats-file": "statistics files",
+    "thread-group": "thread groups",
+    "thread-hard-limit": "thread limits",
+    "trace": "traces",
+    "warn-blocked-traffic-after": "warnings about blocked traffic",
+    "wurfl-cache-size": "device detection",
+    "wurfl-data-file": "device detection",
+    "wurfl-information-list": "device detection",
+    "wurfl-information-list-separator": "device detection",
+    "wurfl-patch-file": "device detection",
+}
+
+_PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
+    (PROXY, "acl", "rules"),
+    (BACK_ONLY, "be-unpublished", "backend publication"),
+    (PROXY, "capture", "captures"),
+    (PROXY, "compression", "compression"),
+    (BACK, "cookie", "cookie persistence"),
+    (FRONT_ONLY, "declare", "captures"),
+    (BACK_ONLY, "dispatch", "the dispatch mode"),
+    (PROXY, "email-alert", "e-mail alerts"),
+    (PROXY, "errorfile", "error files"),
+    (PROXY, "errorfiles", "error files"),
+    (PROXY, "errorloc", "error files"),
+    (PROXY, "errorloc302", "error files"),
+    (PROXY, "errorloc303", "error files"),
+    (BACK, "external-check", "external checks"),
+    (PROXY_ONLY, "filter", "filters"),
+    (PROXY, "filter-sequence", "filters"),
+    (BACK_ONLY, "force-be-switch", "rules"),
+    (BACK_ONLY, "force-persist", "persistence"),
+    (BACK, "fullconn", "dynamic server limits"),
+    (PROXY, "guid", "GUIDs"),
+    (BACK, "hash-balance-factor", "hash-based balancing"),
+    (BACK, "hash-preserve-affinity", "hash-based balancing"),
+    (BACK, "hash-type", "hash-based balancing"),
+    (PROXY, "http-after-response", "rules"),
+    (BACK, "http-check", "HTTP health checks"),
+    (PROXY, "http-error", "error files"),
+    (PROXY, "http-request", "rules"),
+    (PROXY, "http-response", "rules"),
+    (BACK, "http-send-name-header", "the server name header"),
+    (BACK_ONLY, "ignore-persist", "persistence"),
+    (BACK, "max-keep-alive-queue", "server queues"),
+    (BACK, "max-session-srv-conns", "private connections"),
+    (FRONT_ONLY, "monitor", "rules"),
+    (BACK, "persist", "persistence"),
+    (PROXY, "quic-initial", "QUIC"),
+    (FRONT, "rate-limit", "session rate limits"),
+    (PROXY_ONLY, "redirect", "rules"),
+    (BACK, "retry-on", "retries of requests"),
+    (BACK, "server-state-file-name", "server state files"),
+    (PROXY, "stats", "the statistics page"),
+    (PROXY_ONLY, "stick", "stick tables"),
+    (PROXY_ONLY, "stick-table", "stick tables"),
+    (BACK, "tcp-check", "scripted TCP checks"),
+    (PROXY, "tcp-request", "rules"),
+    (BACK, "tcp-response", "rules"),
+    (FRONT_ONLY, "use_backend", "rules"),
+    (BACK_ONLY, "use-fcgi-app", "FastCGI"),
+    (BACK_ONLY, "use-server", "rules"),
+)
+
+#: keywords of old grammar: sections, name, what takes their place today
+_REMOVED: tuple[tuple[frozenset[str], str, str], ...] = (
+    (IN_GLOBAL, "nbproc", "threads use all CPUs; see 'nbthread'"),
+    (IN_GLOBAL, "tune.chksize", "health checks use 'tune.bufsize'"),
+    (IN_GLOBAL, "stats bind-process", "there is one process"),
+    (IN_GLOBAL, "maxreqrate", "use 'maxconn'"),
+    (PROXY, "appsession", "use 'cookie' or 'stick on'"),
+    (PROXY, "bind-process", "there is one process; see 'nbthread'"),
+    (PROXY, "block", "use 'http-request deny'"),
+    (PROXY, "clitimeout", "use 'timeout client'"),
+    (PROXY, "contimeout", "use 'timeout connect'"),
+    (PROXY, "grace", "use 'hard-stop-after' in the global section"),
+    (PROXY, "srvtimeout", "use 'timeout server'"),
+    (PROXY, "transparent", "use 'option transparent'"),
+    (PROXY, "cliexp", "use 'http-request replace-header'"),
+    (PROXY, "srvexp", "use 'http-response replace-header'"),
+    *(
+        (PROXY, name, "use 'http-request' with 'deny', 'replace-header', 'set-header' and others")
+        for name in (
+            "reqadd reqallow reqdel reqdeny reqiallow reqidel reqideny reqipass reqirep "
+            "reqitarpit reqpass reqrep reqsetbe reqisetbe reqtarpit"
+        ).split()
+    ),
+    *(
+        (PROXY, name, "use 'http-response' with 'deny', 'replace-header', 'set-header' and others")
+        for name in "rspadd rspdel rspdeny rspidel rspideny rspirep rsprep".split()
+    ),
+)
+
+KEYWORDS: tuple[Keyword, ...] = (
+    *(
+        Keyword(name, IN_GLOBAL, None, Support.LATER, feature, negatable=True)
+        for name, feature in _GLOBAL_LATER.items()
+    ),
+    *(
+        Keyword(name, sections, None, Support.LATER, feature)
+        for sections, name, feature in _PROXY_LATER
+    ),
+    *(
+        Keyword(name, sections, None, Support.REMOVED, instead)
+        for sections, name, instead in _REMOVED
+    ),
+)
