@@ -122,7 +122,6 @@ class CommandTable:
         close = self.beginning_with(words, level)
         if close:
             return close
-        # the longest beginning that leads somewhere: "show foo" lists what resembles foo in "show"
         typed = " ".join(words[: self._longest]).lower()
         scored = []
         for command in self.allowed(level):
@@ -164,6 +163,8 @@ class CliSession:
         self.severity_output = "none"
         #: the connection is to be closed once the current answer has left
         self.closing = False
+        #: the current command gets no answer at all, not even the empty line
+        self.silent = False
         #: at least one command was answered
         self.answered = False
         #: the payload of the current command, None when it has none
@@ -266,7 +267,7 @@ class CliSession:
                 flush=True,
             )
             yield f"Internal error: {type(error).__name__}: {error}\n"
-        if self.closing and command.strip() == "quit":
+        if self.silent:
             return
         yield "\n" + (PROMPT if self.prompt else "")
 

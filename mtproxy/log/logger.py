@@ -26,6 +26,14 @@ DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
 
 
+#: formats by the name of the option that chooses them
+NAMED_FORMATS = {
+    "httplog": formats.HTTPLOG,
+    "httplog-clf": formats.CLFLOG,
+    "tcplog": formats.TCPLOG,
+}
+
+
 class HasTid(Protocol):
     """The one thing a logger wants from a ThreadContext."""
 
@@ -147,14 +155,12 @@ class Logger:
         send_text(self.senders, level, text)
 
 
-def default_format(mode: str, options: frozenset[str]) -> str:
-    """The format that a frontend's `option`s choose."""
-    if "httplog-clf" in options:
-        return formats.CLFLOG
-    if "httplog" in options:
-        return formats.HTTPLOG
-    if "tcplog" in options:
-        return formats.TCPLOG
+def format_text(name: str, mode: str) -> str:
+    """The format behind "httplog", "httplog-clf", "tcplog" or "" (none chosen); any other text is
+    a format itself.
+    """
+    if name:
+        return NAMED_FORMATS.get(name, name)
     return formats.DEFAULTLOG_HTTP if mode == "http" else formats.DEFAULTLOG_TCP
 
 
@@ -166,7 +172,7 @@ def make_logger(
     *,
     mode: str = "http",
     options: frozenset[str] = frozenset(),
-    log_format: str | None = None,
+    log_format: str = "",
     captures: bool = False,
     uri_length: int = formats.DEFAULT_URI_LENGTH,
     thread_logs: ThreadLogs | None = None,
@@ -175,16 +181,17 @@ def make_logger(
     """Build the logger of a frontend for the calling thread.
 
     `logs`: the frontend's `log` lines with `log global` already replaced by the global ones.
-    `options`: names of its boolean options; httplog, "httplog-clf", tcplog, logasap, dontlognull,
-    dontlog-normal and log-separate-errors matter here. `log_format`: a `log-format` text, which
-    wins over the options. Raises FormatError, OSError, ValueError.
+    `log_format`: see `format_text`. `options`: names of its boolean options, of which logasap,
+    dontlognull, dontlog-normal and log-separate-errors matter here. `captures`: whether it has
+    `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
+    threads. Raises FormatError, OSError, ValueError.
     """
     thread_logs = thread_logs or ThreadLogs(ctx)
     senders = open_senders(logs, tag, pid, thread_logs)
     logasap = "logasap" in options
     if not senders:
         return Logger((), _log_nothing, logasap=logasap)
-    pieces = formats.parse_format(log_format or default_format(mode, options), http=mode == "http")
+    pieces = formats.parse_format(format_text(log_format, mode), http=mode == "http")
     line = formats.expression_source(pieces, logasap=logasap, captures=captures)
     context = formats.FormatContext(
         thread_logs.dates,
