@@ -9,8 +9,6 @@ from functools import partial
 
 from mtproxy.base.settings import (
     BindSettings,
-    GlobalSettings,
-    LogSettings,
     ProxySettings,
     Settings,
 )
@@ -22,11 +20,18 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.conf import BackConf, FrontConf
+from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
+
+#: what make_logger calls the formats
+_LOG_OPTIONS = {
+    "httplog": frozenset({"httplog"}),
+    "httplog-clf": frozenset({"httplog clf"}),
+    "tcplog": frozenset({"tcplog"}),
+}
 
 
 @dataclass(slots=True)
@@ -82,7 +87,7 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room()
+    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
     room.thread_logs = thread_logs
@@ -119,20 +124,14 @@ def _logger(
 ) -> Logger:
     glob = shared.settings.global_
     return make_logger(
-        logs_of(proxy, glob),
+        proxy.logs,
         proxy.log_tag or glob.log_tag,
         shared.pid,
         ctx,
         mode=proxy.mode,
-        options=proxy.options,
+        options=proxy.options | _LOG_OPTIONS.get(proxy.log_format, frozenset()),
         thread_logs=thread_logs,
     )
-
-
-def logs_of(proxy: ProxySettings, glob: GlobalSettings) -> tuple[LogSettings, ...]:
-    """The `log` lines of a proxy. `log global` was replaced by config."""
-    del glob
-    return proxy.logs
 
 
 def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:

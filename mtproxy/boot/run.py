@@ -6,11 +6,10 @@ import gc
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import AddressKind, BindSettings, Settings
+from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
 from mtproxy.boot import build, limits, process
 from mtproxy.boot.report import say
 from mtproxy.net.sockets import BindError, listen
@@ -18,9 +17,6 @@ from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
 from mtproxy.stream.connect import purge_idle
 from mtproxy.sync import stats as lock_stats
-
-if TYPE_CHECKING:
-    from mtproxy.cli.args import CommandLine
 
 DEFAULT_BACKLOG = 4096
 #: how often a stopping process looks whether its last connection has gone, ms
@@ -36,25 +32,25 @@ def run(settings: Settings, options: CommandLine) -> int:
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
     except limits.LimitError as e:
-        say("ALERT", f"[{options.program}.main()] {e}")
+        say("ALERT", f"[mtproxy.main()] {e}")
         return 1
     for warning in found.warnings:
-        say("WARNING", f"[{options.program}.main()] {warning}")
+        say("WARNING", f"[mtproxy.main()] {warning}")
     listeners, failures = _bind_all(settings)
     if failures:
         for failure in failures:
             say("ALERT", failure)
-        say("ALERT", f"[{options.program}.main()] Some protocols failed to start their listeners! Exiting.")
+        say("ALERT", f"[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
-        if glob.daemon or options.daemon:
+        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
             process.daemonize()
         pidfile = options.pidfile or glob.pidfile
         if pidfile:
             process.write_pidfile(pidfile)
         process.confine(glob)
     except process.ProcessError as e:
-        say("ALERT", f"[{options.program}.main()] {e}")
+        say("ALERT", f"[mtproxy.main()] {e}")
         return 1
 
     lock_stats.configure(nbthread)

@@ -200,13 +200,14 @@ class Stream:
 
     @property
     def be_conn(self) -> int:
+        # HAProxy logs an HTTP request when it has left its backend already
         be = self.be
-        return 0 if be is None else be.shared.sessions()
+        return 0 if be is None else be.shared.sessions() - self.is_http
 
     @property
     def srv_conn(self) -> int:
         srv = self.srv
-        return 0 if srv is None else srv.shared.sessions()
+        return 0 if srv is None else srv.shared.sessions() - self.is_http
 
     # --- the connection as a whole
     def open_session(self) -> None:
