@@ -51,7 +51,6 @@ class BackendShared:
         "servers",
         "settings",
         "sides",
-        "tracker",
     )
 
     def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
@@ -65,8 +64,6 @@ class BackendShared:
         )
         size = len(self.servers)
         self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
-        #: the balancer, if it must hear of sessions
-        self.tracker = self.balancer if self.balancer.tracks_sessions else None
         #: how many active and backup servers are usable
         self.active = 0
         self.backup = 0
@@ -95,18 +92,22 @@ class BackendShared:
         return not self.active and self.backup > 0
 
     def sessions(self) -> int:
-        """Sessions in the backend now, over all threads. May be off by those that change just now."""
+        """Sessions in the backend now, over all threads; not exact while they come and go."""
         return sum([side.counters.conn_cur for side in self.sides])
 
     def total_weight(self) -> int:
         """The sum of the weights of the servers that get traffic now."""
         return sum(self._effective)
 
-    def update(self, server: ServerState, ctx: ThreadContext) -> None:
+    def down_time(self, now: int) -> int:
+        """Milliseconds without a usable server, up to the tick `now`."""
+        return self.down_ms if self.up else self.down_ms + now - self.last_change
+
+    def update(self, server: ServerState, ctx: ThreadContext) -> bool:
         """Take into account that `server` has changed. The caller holds no lock.
 
-        Everything is read from `server` under the LBPRM lock: when two threads change one server, the
-        later call sees both changes, whatever the order.
+        Returns whether the backend has just lost its last usable server. The server is read under
+        the LBPRM lock: when two threads change one, the later call sees both changes.
         """
         tid = ctx.tid
         self.lock.take(tid)
@@ -128,8 +129,7 @@ class BackendShared:
                 self.last_change = ctx.now
         finally:
             self.lock.drop(tid)
-        if lost:
-            self.notify(ctx, EMERG, f"backend {self.name} has no server available!")
+        return lost
 
     def _count(self, server: ServerState) -> None:
         """Count `server` as usable or not."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Frontend:
     """What a stream needs of its frontend.
 
-    `log` is called once per session or transaction with its finished log record, or is None when the
-    frontend has no log target. `backend` is the default backend, None if there is none.
+    `log` is called once per session or transaction with its finished log record; it is None when
+    the frontend has no log target. `backend` is the default backend, None if there is none.
     """
 
     __slots__ = ("backend", "counters", "log", "name", "settings", "tid")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.proxy.backend import BackendShared
-    from mtproxy.sched.context import ThreadContext
 
 
 class CheckStatus(Enum):
@@ -57,6 +56,7 @@ class ServerState:
         "check_duration",
         "check_info",
         "check_status",
+        "checking",
         "down_ms",
         "down_transitions",
         "drain",
@@ -97,9 +97,13 @@ class ServerState:
         self.last_change = now
         #: time spent down before `last_change`, in ms
         self.down_ms = 0
+        #: how often it went down or into maintenance
         self.down_transitions = 0
+        #: failed checks while it was not yet down
         self.failed_checks = 0
         self.check_status = CheckStatus.INI
+        #: whether a check is under way; written by the thread that runs it
+        self.checking = False
         #: of the last check, in ms; -1 before the first
         self.check_duration = -1
         #: why the last check failed ("Connection refused"), or ""
@@ -116,8 +120,12 @@ class ServerState:
     def usable(self) -> bool:
         return self.weight > 0 and not self.drain and self.running
 
+    def down_time(self, now: int) -> int:
+        """Milliseconds that the server was down or in maintenance, up to the tick `now`."""
+        return self.down_ms if self.running else self.down_ms + now - self.last_change
+
     def sessions(self) -> int:
-        """Sessions on the server now, over all threads. May be off by those that change just now."""
+        """Sessions on the server now, over all threads; not exact while they come and go."""
         return sum(side.cur_sess for side in self.sides)
 
 
@@ -125,6 +133,7 @@ class Server:
     """One thread's side of a server. Owner thread only, apart from reading counters."""
 
     __slots__ = (
+        "_note_release",
         "address",
         "backend",
         "counters",
@@ -146,6 +155,7 @@ class Server:
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
+        self._note_release = shared.backend.balancer.release_hook()
         self.counters = ServerCounters()
         #: sessions that this thread has on the server now
         self.cur_sess = 0
@@ -158,16 +168,13 @@ class Server:
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
         self.cur_sess += 1
-        balancer = self.backend.tracker
-        if balancer is not None:
-            balancer.take(self.position, self.tid)
+        self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
         """A session that was taken (by `pick` or `take`) leaves this server."""
         self.cur_sess -= 1
-        balancer = self.backend.tracker
-        if balancer is not None:
-            balancer.release(self.position, self.tid)
+        if self._note_release is not None:
+            self._note_release(self.position)
 
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.
