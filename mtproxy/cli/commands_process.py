@@ -1,4 +1,6 @@
-"""Runtime commands about the process: version, environment, sockets, messages, locks. Exports COMMANDS."""
+"""Runtime commands about the process: version, environment, sockets, messages, locks. Exports
+COMMANDS.
+"""
 
 from __future__ import annotations
 

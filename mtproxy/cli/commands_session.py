@@ -1,4 +1,6 @@
-"""Runtime commands about the session itself: help, prompt, quit, levels, time-out. Exports COMMANDS."""
+"""Runtime commands about the session itself: help, prompt, quit, levels, time-out. Exports
+COMMANDS.
+"""
 
 from __future__ import annotations
 
@@ -68,10 +70,18 @@ COMMANDS: tuple[Command, ...] = (
         _lower(Level.OPERATOR),
     ),
     Command(
-        ("user",), "user", "give up all rights but reading statistics", Level.USER, _lower(Level.USER)
+        ("user",),
+        "user",
+        "give up all rights but reading statistics",
+        Level.USER,
+        _lower(Level.USER),
     ),
     Command(
-        ("show", "cli", "level"), "show cli level", "rights of this session", Level.USER, _show_level
+        ("show", "cli", "level"),
+        "show cli level",
+        "rights of this session",
+        Level.USER,
+        _show_level,
     ),
     Command(
         ("set", "timeout"),

@@ -1,7 +1,7 @@
 """Runtime commands that look into the threads: threads, activity, fd, sess. Exports COMMANDS.
 
-They read other threads' contexts while those run: lengths and counters are single loads, containers are
-copied by one call that CPython makes atomic; what is shown may be gone by then.
+They read other threads' contexts while those run: lengths and counters are single loads, containers
+are copied by one call that CPython makes atomic; what is shown may be gone by then.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ _READY_LETTERS = ((IN, "r"), (OUT, "w"), (RDHUP, "d"), (HUP, "h"), (ERR, "e"))
 def _fd_text(fd: int, owner: FdOwner, mask: int) -> str:
     """`fd : ...`; capital letters in `ready` are the bits that are set."""
     ready = owner.ready
-    letters = "".join(
-        letter.upper() if ready & bit else letter for bit, letter in _READY_LETTERS
-    )
+    letters = "".join(letter.upper() if ready & bit else letter for bit, letter in _READY_LETTERS)
     tasklet = owner.tasklet
     kind = type(owner).__name__.lower().lstrip("_")
     text = (

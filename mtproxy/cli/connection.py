@@ -1,7 +1,8 @@
 """The runtime socket on net's connections: starts a session for each accepted connection.
 
-One `CliStarter` per runtime socket, immutable, shared by all threads; it is called on the thread that will serve
-the connection. Runtime connections do not count towards connection limits and do not hold up a soft stop.
+One `CliStarter` per runtime socket, immutable, shared by all threads; it is called on the thread
+that will serve the connection. Runtime connections do not count towards connection limits and do
+not hold up a soft stop.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The runtime socket's language, without any I/O: sessions, commands, levels, help.
 
-A `CliSession` is fed bytes and gives back answers; `cli.server` moves both over a connection. Commands come
-from the tables `COMMANDS` of the modules `commands_*`. A handler gets the session and the words after the command's
-own, and returns its answer as a string or as an iterable of strings (long answers leave in pieces). It raises
-`CliError` to refuse.
+A `CliSession` is fed bytes and gives back answers; `cli.server` moves both over a connection.
+Commands come from the tables `COMMANDS` of the modules `commands_*`. A handler gets the session and
+the words after the command's own, and returns its answer as a string or as an iterable of strings
+(long answers leave in pieces). It raises `CliError` to refuse.
 
-What is compatible with HAProxy (management guide 9.3): commands end with a newline or `;`, a backslash
-protects the next character, `<<` at the end of a line announces a payload that ends with an empty line,
-every answer ends with an empty line, a session without prompt ends after its commands, `prompt` keeps it open.
+What is compatible with HAProxy (management guide 9.3): commands end with a newline or `;`, a
+backslash protects the next character, `<<` at the end of a line announces a payload that ends with
+an empty line, every answer ends with an empty line, a session without prompt ends after its
+commands, `prompt` keeps it open.
 
 A session belongs to the thread that serves its connection.
 """
@@ -118,7 +119,7 @@ class CommandTable:
         return found
 
     def resembling(self, words: Sequence[str], level: Level) -> list[Command]:
-        """Allowed commands that somebody who typed `words` may have meant, best first, at most 10."""
+        """At most 10 allowed commands that `words` may have been meant for, best first."""
         close = self.beginning_with(words, level)
         if close:
             return close
@@ -188,7 +189,9 @@ class CliSession:
         return self._awaiting_payload is not None
 
     def next_command(self) -> str | None:
-        """The next whole command, None if more bytes are needed. Its payload, if any, is in `payload`."""
+        """The next whole command, None if more bytes are needed. Its payload, if any, is in
+        `payload`.
+        """
         if self._awaiting_payload is not None:
             return self._finish_payload(self._awaiting_payload)
         end = self._end_of_command()

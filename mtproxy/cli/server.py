@@ -1,9 +1,10 @@
 """Serving one connection to the runtime socket.
 
-`serve` is a coroutine of the thread that owns the connection. It reads and writes through two coroutine
-functions, so that it works over any transport: `read_some()` gives at least one byte, `b""` at the end of
-the stream, and raises TimeoutError after `session.timeout_ms` of silence; `write_all(data)` returns when
-the kernel has taken everything. Errors of the connection (OSError) pass through to the caller, who closes it.
+`serve` is a coroutine of the thread that owns the connection. It reads and writes through two
+coroutine functions, so that it works over any transport: `read_some()` gives at least one byte,
+`b""` at the end of the stream, and raises TimeoutError after `session.timeout_ms` of silence;
+`write_all(data)` returns when the kernel has taken everything. Errors of the connection (OSError)
+pass through to the caller, who closes it.
 """
 
 from __future__ import annotations

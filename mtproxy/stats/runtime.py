@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import ThreadLogs
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
+    from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
 
 PRODUCT = "mtproxy"
@@ -87,6 +89,34 @@ class Runtime:
         self.rates = Rates(self)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
+
+    def set_backends(self, backends: Mapping[str, BackendShared]) -> None:
+        """Say what all threads share of each backend. Before the threads start."""
+        for proxy in self.proxies:
+            if proxy.settings.is_backend:
+                proxy.shared = backends.get(proxy.name)
+
+    def add_thread(
+        self,
+        frontends: Iterable[Frontend],
+        backends: Iterable[Backend],
+        thread_logs: ThreadLogs | None = None,
+    ) -> None:
+        """Add one thread's side of everything; each thread calls it while it sets itself up."""
+        for frontend in frontends:
+            for proxy in self.proxies:
+                if proxy.settings is frontend.settings:
+                    proxy.frontends.append(frontend)
+        for backend in backends:
+            for proxy in self.proxies:
+                if proxy.settings is backend.settings:
+                    proxy.backends.append(backend)
+        if thread_logs is not None:
+            self.thread_logs.append(thread_logs)
+
+    def housekeeping(self, _ctx: ThreadContext) -> None:
+        """Once a second, on one thread (a `housekeepers` entry of thread 0)."""
+        self.rates.sample()
 
     @property
     def node(self) -> str:
