@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
+from mtproxy.proxy.load import Load
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -70,6 +71,7 @@ class ServerState:
         "name",
         "position",
         "settings",
+        "side_counters",
         "sides",
         "weight",
     )
@@ -110,6 +112,7 @@ class ServerState:
         self.check_info = ""
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Server] = []
+        self.side_counters: list[ServerCounters] = []
 
     @property
     def running(self) -> bool:
@@ -140,6 +143,7 @@ class Server:
         "cur_sess",
         "epoch",
         "idle",
+        "load",
         "name",
         "position",
         "settings",
@@ -164,6 +168,8 @@ class Server:
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
         shared.sides.append(self)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
