@@ -1,8 +1,9 @@
 """Counters of frontends, listeners, backends and servers: plain integers, one set per thread.
 
-Only the owning thread writes a set (`counters.cum_req += 1`: no lock, no atomic); readers such as `show stat` add the sets of all
-threads and accept that they see a moment that never was exactly. `clear counters` does not write into other
-threads' sets: `stats.totals` subtracts a baseline instead.
+Only the owning thread writes a set (`counters.cum_req += 1`: no lock, no atomic); readers such as
+`show stat` add the sets of all threads and accept that they see a moment that never was exactly.
+`clear counters` does not write into other threads' sets: `stats.totals` subtracts a baseline
+instead.
 
 Names are HAProxy's. `http_rsp[0]` counts statuses outside 1xx..5xx, `http_rsp[n]` those of class n.
 """
@@ -14,7 +15,9 @@ AVERAGE_SAMPLES = 1024
 
 
 class _Counters:
-    """Slots are set to zero; `MAXIMA` names those of which a sum over threads has no meaning of its own."""
+    """Slots are set to zero; `MAXIMA` names those of which a sum over threads has no meaning of its
+    own.
+    """
 
     __slots__ = ()
     #: never cleared by `clear counters`, and summed as they are
@@ -40,6 +43,8 @@ class FrontendCounters(_Counters):
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "cache_hits",
+        "cache_lookups",
         "comp_byp",
         "comp_in",
         "comp_out",
@@ -58,8 +63,8 @@ class FrontendCounters(_Counters):
         "http_rsp",
         "intercepted_req",
         "internal_errors",
-        "cache_hits",
-        "cache_lookups",
+        "spliced_in",
+        "spliced_out",
     )
     GAUGES = frozenset({"conn_cur"})
     MAXIMA = frozenset({"conn_max"})
@@ -84,6 +89,9 @@ class FrontendCounters(_Counters):
     http_rsp: list[int]
     intercepted_req: int
     internal_errors: int
+    #: bytes moved by splice() from and to the client
+    spliced_in: int
+    spliced_out: int
     cache_hits: int
     cache_lookups: int
 
@@ -96,6 +104,8 @@ class _BackendSide(_Counters):
         "bytes_out",
         "c_time",
         "cli_aborts",
+        "conn_cur",
+        "conn_max",
         "connect",
         "ctime_max",
         "cum_lbconn",
@@ -111,8 +121,6 @@ class _BackendSide(_Counters):
         "http_rsp",
         "internal_errors",
         "last_sess",
-        "conn_cur",
-        "conn_max",
         "q_time",
         "qtime_max",
         "queue_cur",
@@ -120,6 +128,8 @@ class _BackendSide(_Counters):
         "redispatches",
         "retries",
         "reuse",
+        "spliced_in",
+        "spliced_out",
         "srv_aborts",
         "t_time",
         "timed",
@@ -159,6 +169,9 @@ class _BackendSide(_Counters):
     redispatches: int
     retries: int
     reuse: int
+    #: bytes moved by splice() from and to the server
+    spliced_in: int
+    spliced_out: int
     srv_aborts: int
     t_time: int
     #: transactions that entered the averages
@@ -168,8 +181,8 @@ class _BackendSide(_Counters):
     def add_times(self, queue: int, connect: int, data: int, total: int) -> None:
         """Enter the timers (ms, -1: not reached) of one finished transaction into averages and maxima.
 
-        The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the last ~1024
-        transactions at the cost of a few integer operations.
+        The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the
+        last ~1024 transactions at the cost of a few integer operations.
         """
         self.timed += 1
         # mostly zeros on a fast network: each costs two look-ups then, not six
