@@ -10,6 +10,8 @@ Names are HAProxy's. `http_rsp[0]` counts statuses outside 1xx..5xx, `http_rsp[n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 #: calls over which q_time, c_time, d_time and t_time are averaged (HAProxy: TIME_STATS_SAMPLES)
 AVERAGE_SAMPLES = 1024
 
@@ -234,6 +236,40 @@ class ServerCounters(_BackendSide):
     down_trans: int
     failed_checks: int
     failed_hana: int
+
+
+def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> BackendCounters:
+    """One thread's backend with its servers: for what a transaction counts once, on its server.
+
+    A transaction that reached a server enters bytes, requests, responses and times there alone; this adds
+    them up. Any thread; the result is a copy of the moment.
+    """
+    out = BackendCounters()
+    for name in out.names():
+        setattr(out, name, getattr(own, name))
+    out.http_rsp = list(own.http_rsp)
+    parts: list[_BackendSide] = [own, *servers]
+    for server in parts[1:]:
+        out.bytes_in += server.bytes_in
+        out.bytes_out += server.bytes_out
+        out.cum_req += server.cum_req
+        out.timed += server.timed
+        out.last_sess = max(out.last_sess, server.last_sess)
+        out.qtime_max = max(out.qtime_max, server.qtime_max)
+        out.ctime_max = max(out.ctime_max, server.ctime_max)
+        out.dtime_max = max(out.dtime_max, server.dtime_max)
+        out.ttime_max = max(out.ttime_max, server.ttime_max)
+        out.http_rsp = [a + b for a, b in zip(out.http_rsp, server.http_rsp, strict=True)]
+    if out.timed:
+        window = min(out.timed, AVERAGE_SAMPLES)
+        for name in ("q_time", "c_time", "d_time", "t_time"):
+            weighted = sum(
+                getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
+                for part in parts
+                if part.timed
+            )
+            setattr(out, name, weighted * window // out.timed)
+    return out
 
 
 def average(sliding_sum: int, samples: int) -> int:

@@ -71,6 +71,7 @@ class ServerState:
         "name",
         "position",
         "settings",
+        "side_counters",
         "sides",
         "weight",
     )
@@ -111,6 +112,7 @@ class ServerState:
         self.check_info = ""
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Server] = []
+        self.side_counters: list[ServerCounters] = []
 
     @property
     def running(self) -> bool:
@@ -127,7 +129,7 @@ class ServerState:
 
     def sessions(self) -> int:
         """Sessions on the server now, over all threads; not exact while they come and go."""
-        return sum(side.conn_cur for side in self.sides)
+        return sum([counters.conn_cur for counters in self.side_counters])
 
 
 class Server:
@@ -138,7 +140,6 @@ class Server:
         "address",
         "backend",
         "counters",
-        "conn_cur",
         "epoch",
         "idle",
         "load",
@@ -159,23 +160,22 @@ class Server:
         self.tid = tid
         self._note_release = shared.backend.balancer.release_hook()
         self.counters = ServerCounters()
-        #: sessions that this thread has on the server now
-        self.conn_cur = 0
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
         shared.sides.append(self)
-        self.load = Load(self, shared.sides)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
-        self.conn_cur += 1
+        self.counters.conn_cur += 1
         self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
         """A session that was taken (by `pick` or `take`) leaves this server."""
-        self.conn_cur -= 1
+        self.counters.conn_cur -= 1
         if self._note_release is not None:
             self._note_release(self.position)
 
