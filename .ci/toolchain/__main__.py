@@ -1,0 +1,11 @@
+"""Start of `.ci/setup`: puts the package on the path and hands over to `main`."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+sys.dont_write_bytecode = True
+
+from toolchain.main import main  # noqa: E402  (the path has to be set first)
+
+sys.exit(main(sys.argv[1:]))
