@@ -139,7 +139,16 @@ def run(
         finally:
             ticker.close()
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                _end(process)
     if code:
         raise Failure(f"{doing}: {words[0]} exited with code {code}", hint, log)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a command to end, so that it ends its own children too; make it end after a while."""
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
