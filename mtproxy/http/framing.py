@@ -1,7 +1,7 @@
-"""Where a head ends, and how the body after it is delimited (RFC 9112 sections 2.2, 6 and 6.3).
+"""Where a head ends, how many bytes follow it, and whose connection it speaks of: both directions.
 
-Functions over header lists that both directions share. They run only for heads that carry such fields.
-Any thread may call them.
+RFC 9112 sections 2.2, 6 and 9. Pure functions over bytes and header lists; `scan_fields` uses the caller's
+HeadCache, the rest may be called by any thread.
 """
 
 from __future__ import annotations
@@ -9,70 +9,120 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
-from mtproxy.http.headers import Header, make_header
+from mtproxy.http.headers import (
+    K_BAD_HOST,
+    K_CONNECTION,
+    K_CONTENT_LENGTH,
+    K_EXPECT,
+    K_HOST,
+    K_PASSIVE,
+    K_TRANSFER_ENCODING,
+    K_UPGRADE,
+    Header,
+    make_header,
+    parse_field_line,
+    refuse_field_line,
+)
 
 #: how many empty lines may stand before a request line (RFC 9112 section 2.2 asks for one)
-LEADING_EMPTY_LINES: Final = 4
-#: the largest Content-Length that is accepted: what fits a signed 64-bit integer
+EMPTY_LINES_MAX: Final = 4
+#: the largest Content-Length: what fits a signed 64-bit integer
 CONTENT_LENGTH_MAX: Final = (1 << 63) - 1
+#: "no limit" for find_head_end
+NO_LIMIT: Final = 1 << 62
 
-_LENGTH = re.compile(rb"[0-9]{1,19}")
-_BARE_LF = re.compile(rb"(?<!\r)\n")
+# up to 19 digits, so that int() has a bound too
+_match_length = re.compile(rb"[0-9]{1,19}").fullmatch
+# what no further byte can turn into a good head: a bare LF or CR, or another control character
+_search_hopeless = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
 
 
-def find_head_end(buf: bytes | bytearray, start: int = 0) -> int:
-    """Index after the empty line that ends the head which begins at `start`, or -1: more is needed.
+def find_head_end(
+    buf: bytes | bytearray, start: int = 0, limit: int = NO_LIMIT, seen: int = 0
+) -> int:
+    """Index after the empty line that ends the head which begins at `start`, or -1: needs more bytes.
 
-    Empty lines before the start line belong to the head. Raises BadMessage (400) for a line that ends with a
-    bare LF, so that such a head is refused at once and does not wait for an end that never comes.
+    Empty lines before the start line belong to the head (`parse_request_head` drops them). `limit` is the
+    longest head in bytes. `seen` may give the length that `buf` had in the call before, so that a head that comes
+    in many pieces is not looked at again and again. Raises BadMessage (400) as soon as the bytes cannot become a
+    good head.
     """
     end = buf.find(b"\r\n\r\n", start)
     if end > start and buf[start] != 13:
-        return end + 4
+        end += 4
+        if end - start > limit:
+            raise BadMessage(400, "head too long", start + limit)
+        return end
     first = skip_empty_lines(buf, start)
-    end = buf.find(b"\r\n\r\n", first)
-    bare = _BARE_LF.search(buf, start, end if end >= 0 else len(buf))
-    if bare is not None:
-        raise BadMessage(400, "line ends with a bare LF", bare.start())
-    return end + 4 if end >= 0 else -1
+    if end >= 0:
+        end = buf.find(b"\r\n\r\n", first)
+        if end >= 0:
+            end += 4
+    if (end if end >= 0 else len(buf)) - start > limit:
+        raise BadMessage(400, "head too long", start + limit)
+    if end < 0:
+        # a CR that ended the earlier piece is looked at again
+        hopeless = _search_hopeless(buf, max(start, seen - 1))
+        if hopeless is not None:
+            what = "bare LF" if hopeless[0] == b"\n" else "bare CR"
+            if hopeless[0] not in b"\r\n":
+                what = "control character in a head"
+            raise BadMessage(400, what, hopeless.start())
+    return end
 
 
 def skip_empty_lines(buf: bytes | bytearray, start: int = 0) -> int:
-    """Index after the CRLFs that stand at `start`. Raises BadMessage when they are too many."""
+    """Index after the empty lines (CRLF) that stand at `start`. Raises BadMessage for too many."""
     index = start
     while buf.startswith(b"\r\n", index):
         index += 2
-        if index - start > 2 * LEADING_EMPTY_LINES:
-            raise BadMessage(400, "too many empty lines before a message", index)
+        if index - start > 2 * EMPTY_LINES_MAX:
+            raise BadMessage(400, "too many empty lines before a message", index - 2)
     return index
 
 
-def parse_content_length(value: bytes, known: int, status: int = 400) -> int:
-    """The number in a value of Content-Length, which may repeat itself as a list ("5, 5").
+def parse_lines(
+    lines: list[bytes], headers: list[Header], cache: HeadCache, position: int, status: int
+) -> None:
+    """Parse the lines whose place in `headers` holds None, and let the cache remember them.
 
-    `known` is the length that an earlier field gave, or -1. Raises BadMessage for anything that is not one
-    and the same number (RFC 9112 section 6.3, rule 5).
+    `position` is the offset of the first line within the head. Raises BadMessage with `status`.
     """
-    length = known
-    for part in value.split(b","):
-        digits = part.strip(b" \t")
-        if _LENGTH.fullmatch(digits) is None:
-            raise BadMessage(status, "bad Content-Length")
-        number = int(digits)
-        if number > CONTENT_LENGTH_MAX:
-            raise BadMessage(status, "Content-Length too large")
-        if length >= 0 and number != length:
+    for index, header in enumerate(headers):
+        if header is None:
+            line = lines[index]
+            header = parse_field_line(line)
+            if header is None:
+                position += sum(map(len, lines[:index])) + 2 * index
+                raise refuse_field_line(line, position, status)
+            cache.keep_line(line, header)
+            headers[index] = header
+
+
+def parse_length(value: bytes, status: int) -> tuple[int, bytes]:
+    """The number in a value of Content-Length and its digits. A list must repeat one text ("5, 5").
+
+    Raises BadMessage with `status` (RFC 9112 section 6.3, rule 5).
+    """
+    first, *others = [part.strip(b" \t") for part in value.split(b",")]
+    if _match_length(first) is None:
+        raise BadMessage(status, "bad Content-Length")
+    for digits in others:
+        if digits != first:
             raise BadMessage(status, "different Content-Length values")
-        length = number
-    return length
+    number = int(first)
+    if number > CONTENT_LENGTH_MAX:
+        raise BadMessage(status, "Content-Length too large")
+    return number, first
 
 
-def check_transfer_encoding(values: list[bytes], status: int = 400) -> None:
-    """Accept `chunked` alone. Raises BadMessage otherwise.
+def check_codings(values: list[bytes], status: int) -> None:
+    """Accept the transfer coding `chunked` alone. Raises BadMessage otherwise.
 
-    Other codings before a final chunked are well-formed but not supported: 422. Anything else leaves the
-    length of the message open to doubt: `status` (RFC 9112 section 6.3, rule 4).
+    Other codings before one final chunked are well-formed but not supported: 422. Whatever else leaves the
+    length of the message in doubt: `status` (RFC 9112 section 6.3, rule 4).
     """
     codings = [part.strip(b" \t").lower() for value in values for part in value.split(b",")]
     if codings == [b"chunked"]:
@@ -82,16 +132,77 @@ def check_transfer_encoding(values: list[bytes], status: int = 400) -> None:
     raise BadMessage(status, "bad Transfer-Encoding")
 
 
-def single_length(headers: list[Header], kind: int, length: int) -> list[Header]:
-    """The list with one Content-Length (`kind`) in place of several, or with its list form made plain."""
+def scan_fields(
+    headers: list[Header], cache: HeadCache, status: int
+) -> tuple[list[Header], int, int, bool, bool, bytes | None, bool]:
+    """Read the fields that the codec acts upon.
+
+    Returns `(headers, connection, length, chunked, doubtful, upgrade, expect)`: the list with one plain
+    Content-Length or, when chunked, none; the CONNECTION_* bits; the length (-1: none); whether the body is
+    chunked; whether Content-Length stood beside Transfer-Encoding, so that the connection must not be used
+    again; the value of Upgrade; whether 100-continue is expected. Raises BadMessage with `status`.
+    """
+    connection = 0
+    length = -1
+    digits: bytes | None = None
+    plain = True
+    codings: list[bytes] | None = None
+    upgrade: bytes | None = None
+    expect = False
+    for _, value, _, kind in headers:
+        # kinds without work first: most fields
+        if not kind or kind >= K_PASSIVE or kind == K_HOST:
+            continue
+        if kind == K_CONNECTION:
+            connection |= cache.connection(value)
+        elif kind == K_CONTENT_LENGTH:
+            before = digits
+            length, digits = parse_length(value, status)
+            if before is not None:
+                plain = False
+                if before != digits:
+                    raise BadMessage(status, "different Content-Length headers")
+            elif digits != value:
+                plain = False
+        elif kind == K_TRANSFER_ENCODING:
+            codings = [value] if codings is None else [*codings, value]
+        elif kind == K_UPGRADE:
+            upgrade = value if upgrade is None else upgrade + b", " + value
+        elif kind == K_EXPECT:
+            expect = expect or value.lower() == b"100-continue"
+        elif kind == K_BAD_HOST:
+            # a response may carry a header of this name; it means nothing there
+            if status == 400:
+                raise BadMessage(400, "bad Host")
+    if codings is not None:
+        check_codings(codings, status)
+        if digits is not None:
+            headers = without(headers, K_CONTENT_LENGTH)
+        return headers, connection, -1, True, digits is not None, upgrade, expect
+    if not plain and digits is not None:
+        headers = _one_length(headers, digits)
+    return headers, connection, length, False, False, upgrade, expect
+
+
+def without(headers: list[Header], kind: int) -> list[Header]:
+    """A list without the fields of one kind."""
+    return [header for header in headers if header[3] != kind]
+
+
+def _one_length(headers: list[Header], digits: bytes) -> list[Header]:
+    """The list with one plain Content-Length, where the first one stood."""
     out: list[Header] = []
     seen = False
     for header in headers:
-        if header[3] == kind:
+        if header[3] == K_CONTENT_LENGTH:
             if seen:
                 continue
             seen = True
-            if b"," in header[1]:
-                header = make_header(header[0], str(length).encode())
+            header = make_header(b"content-length", digits)
         out.append(header)
     return out
+
+
+def lists_websocket(upgrade: bytes) -> bool:
+    """Does this value of Upgrade offer or choose the WebSocket protocol (RFC 6455)?"""
+    return b"websocket" in [part.strip(b" \t") for part in upgrade.lower().split(b",")]

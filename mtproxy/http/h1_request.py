@@ -1,8 +1,8 @@
-"""Request heads: bytes of one head in, a `RequestHead` out, or BadMessage.
+"""Request heads: the bytes of one head in, a `RequestHead` out, or BadMessage.
 
-The way of most requests: split into lines, one dict look-up for the start line and one a header line, one
-pass over the kinds of the headers. Only fields that the codec acts upon cost more. What is refused, and
-why, stands in docs/http1.md. Called by the thread that owns the HeadCache given.
+The way of most requests: one dict look-up for the start line and one for the header block; a block that is not
+known costs one look-up a line and a pass over the kinds. Only fields that the codec acts upon cost more. What
+is refused, and why, stands in docs/http1.md. Called by the thread that owns the HeadCache given.
 """
 
 from __future__ import annotations
@@ -10,45 +10,54 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mtproxy.http.cache import HeadCache, RequestFields, RequestStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import (
-    check_transfer_encoding,
-    parse_content_length,
-    single_length,
+    lists_websocket,
+    parse_lines,
+    scan_fields,
     skip_empty_lines,
+    without,
 )
 from mtproxy.http.headers import (
-    CACHED_LINE_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
-    K_CONNECTION,
     K_CONTENT_LENGTH,
-    K_EXPECT,
     K_HOST,
     K_PASSIVE,
-    K_TRANSFER_ENCODING,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
-    HeadCache,
+    TCHAR,
     Header,
-    refuse_field_line,
+    make_header,
 )
-from mtproxy.http.uri import ABSOLUTE, AUTHORITY, ORIGIN, check_authority, target_form
+from mtproxy.http.uri import ASTERISK, ORIGIN, agree, target_form
 
-#: default for `max_headers`: HAProxy's tune.http.maxhdr (101) counts the end of the head as one
-MAX_HEADERS: Final = 100
+# HAProxy takes several spaces between the parts, and so do its users' scripts; the line goes on with
+# single ones. A fragment is not part of a target (RFC 9112 section 3.2).
+_match_start = re.compile(
+    rb"([" + TCHAR + rb"]+) +([\x21\x22\x24-\x7e]+) +HTTP/1\.([0-9])"
+).fullmatch
+_match_method = re.compile(rb"[" + TCHAR + rb"]*").match
+_search_bad_target = re.compile(rb"[^\x20-\x22\x24-\x7e]").search
 
-_START = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21\x22\x24-\x7e]+) +HTTP/1\.([0-9])")
+#: form of a start line that needs no look at the headers: origin form in HTTP/1.1
+_PLAIN: Final = ORIGIN
+#: form of everything else that has no authority to compare with Host
+_OTHER: Final = ASTERISK
+#: a WebSocket key is 16 bytes in base64 (RFC 6455 section 4.1)
+_WEBSOCKET_KEY_LENGTH: Final = 24
 
 
 class RequestHead:
-    """A parsed request head. `headers` may be changed by its owner; everything is owned by one thread.
+    """A parsed request head. Its owner may change every attribute; it belongs to one thread.
 
-    `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or when the
-    body is `chunked`. `keep_alive` is the client's wish after version and Connection, False also where the
-    framing asks for a close after this message. `upgrade` is the value of Upgrade if Connection lists it.
-    `start_line` is the request line as received, for logs.
+    `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or when the body is
+    `chunked`. `keep_alive` is the client's wish after version and Connection, and False where the framing
+    forbids a further message. `upgrade` is the value of Upgrade if Connection lists it. `host` is the value of
+    Host. `start_line` is the normal form of the request line, for logs; `start_wire` the same with CRLF, to be sent
+    as long as method and target stay what they are.
     """
 
     __slots__ = (
@@ -60,6 +69,7 @@ class RequestHead:
         "keep_alive",
         "method",
         "start_line",
+        "start_wire",
         "target",
         "upgrade",
         "version",
@@ -76,157 +86,169 @@ class RequestHead:
     expect_continue: bool
     host: bytes | None
     start_line: bytes
+    start_wire: bytes
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.start_line!r} {len(self.headers)} headers>"
 
 
-def parse_request_head(
-    data: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> RequestHead:
+def request_line(method: bytes, target: bytes, version: int) -> bytes:
+    """A request line with its CRLF, for a head whose method or target was changed."""
+    return b"%s %s HTTP/1.%d\r\n" % (method, target, version - 10)
+
+
+def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
-    Raises BadMessage with the status to answer: 400, or 422 for a transfer coding that is not supported.
+    Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have in HTTP/1.0;
+    422 for a transfer coding that is not supported. Raises ValueError if `data` does not end as a head does.
     """
-    lines = data.split(b"\r\n")
-    start_line = lines[0]
-    start = cache.requests.get(start_line)
+    line, _, block = data.partition(b"\r\n")
+    start = cache.requests.get(line)
     if start is None:
-        if not start_line:
-            return parse_request_head(data[skip_empty_lines(data) :], cache, max_headers)
-        start = _parse_start_line(start_line, cache)
-    # the head ends with an empty line: the last two pieces are empty
-    headers: list[Header] = list(map(cache.get, lines[1:-2]))  # type: ignore[arg-type]
-    if None in headers:
-        _parse_fields(lines, headers, cache)
-    if len(headers) > max_headers:
+        if not line:
+            return parse_request_head(data[skip_empty_lines(data) :], cache)
+        start = _parse_start_line(line, cache)
+    head = RequestHead()
+    head.method, head.target, version, head.start_line, head.start_wire, form = start
+    head.version = version
+    if not form:
+        fields = cache.request_blocks.get(block)
+        if fields is not None:
+            (
+                headers,
+                head.content_length,
+                head.chunked,
+                head.keep_alive,
+                head.upgrade,
+                head.expect_continue,
+                head.host,
+            ) = fields
+            head.headers = headers.copy()
+            return head
+
+    lines = block.split(b"\r\n")
+    if lines.pop() or lines.pop():
+        raise ValueError("not a whole head")
+    headers = list(map(cache.get, lines))  # type: ignore[arg-type]
+    known = None not in headers
+    if not known:
+        parse_lines(lines, headers, cache, len(line) + 2, 400)
+    if len(headers) > cache.max_headers:
         raise BadMessage(400, "too many headers")
 
-    head = RequestHead()
-    head.start_line = start_line
-    head.method, head.target, version, form = start
-    head.version = version
-    head.headers = headers
-    head.content_length = -1
-    head.chunked = False
-    head.upgrade = None
-    head.expect_continue = False
-    head.host = None
-    head.keep_alive = version == 11
-    special = False
+    host = None
+    special = form
     for header in headers:
         kind = header[3]
         if kind:
-            if kind == K_HOST and head.host is None:
-                head.host = header[1]
+            if kind == K_HOST and host is None:
+                host = header[1]
             elif kind < K_PASSIVE:
-                special = True
-    if special or form:
-        _apply_special(head, form, cache)
+                special = 1
+    if not special:
+        fields = (headers, -1, False, True, None, False, host)
+    else:
+        fields = _read_fields(head, headers, form, host, cache)
+    if known and not form:
+        cache.keep_request_block(block, fields)
+        headers = fields[0].copy()
+    else:
+        headers = fields[0]
+    _, *values = fields
+    head.headers = headers
+    (
+        head.content_length,
+        head.chunked,
+        head.keep_alive,
+        head.upgrade,
+        head.expect_continue,
+        head.host,
+    ) = values
     return head
 
 
-def _parse_start_line(line: bytes, cache: HeadCache) -> tuple[bytes, bytes, int, int]:
-    match = _START.fullmatch(line)
+def _parse_start_line(line: bytes, cache: HeadCache) -> RequestStart:
+    match = _match_start(line)
     if match is None:
         raise _refuse_start_line(line)
     method, target, minor = match.groups()
     form = target_form(method, target)
-    start = (method, target, 10 if minor == b"0" else 11, form)
-    if len(line) <= CACHED_LINE_MAX and b"?" not in target:
-        requests = cache.requests
-        if len(requests) >= cache.limit:
-            requests.clear()
-        requests[line] = start
+    version = 11
+    if minor == b"0":
+        version = 10
+        form = form or _OTHER
+    wire = request_line(method, target, version)
+    start = (method, target, version, wire[:-2], wire, form)
+    cache.keep_request(line, start)
     return start
 
 
 def _refuse_start_line(line: bytes) -> BadMessage:
-    method, _, rest = line.partition(b" ")
-    match = re.match(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]*", method)
+    """The error for a request line that the pattern does not match."""
+    match = _match_method(line)
     good = match.end() if match is not None else 0
-    if good < len(method) or not method:
+    if not good or line[good : good + 1] not in (b" ", b""):
         return BadMessage(400, "bad character in the method", good)
-    for index, byte in enumerate(rest, len(method) + 1):
-        if byte <= 0x1F or byte >= 0x7F or byte == 0x23:
-            return BadMessage(400, "bad character in the request target", index)
+    bad = _search_bad_target(line, good)
+    if bad is not None:
+        return BadMessage(400, "bad character in the request target", bad.start())
     words = line.split()
-    if len(words) == 3 and re.fullmatch(rb"HTTP/[0-9]\.[0-9]", words[2]):
-        return BadMessage(400, "unsupported HTTP version", line.rfind(words[2]))
+    if len(words) == 3 and words[2].startswith(b"HTTP/") and line.endswith(words[2]):
+        return BadMessage(400, "unsupported HTTP version", len(line) - len(words[2]))
     return BadMessage(400, "bad request line", 0)
 
 
-def _parse_fields(lines: list[bytes], headers: list[Header], cache: HeadCache) -> None:
-    """Parse the lines that were not in the cache; their places in `headers` hold None."""
-    for index, header in enumerate(headers):
-        if header is None:
-            line = lines[index + 1]
-            parsed = cache.field(line)
-            if parsed is None:
-                position = sum(map(len, lines[: index + 1])) + 2 * (index + 1)
-                raise refuse_field_line(line, position)
-            headers[index] = parsed
-
-
-def _apply_special(head: RequestHead, form: int, cache: HeadCache) -> None:
-    """Act upon the fields that say how the message is framed and what becomes of the connection."""
-    codings: list[bytes] = []
-    lengths = hosts = 0
-    length = -1
-    connection = 0
-    upgrade: bytes | None = None
-    websocket_key = False
-    listed = False
-    for _, value, _, kind in head.headers:
-        if kind == K_HOST:
-            hosts += 1
-            if value != head.host:
-                raise BadMessage(400, "different Host headers")
-        elif kind == K_CONNECTION:
-            connection |= cache.connection(value)
-        elif kind == K_CONTENT_LENGTH:
-            lengths += 1
-            listed = listed or b"," in value
-            length = parse_content_length(value, length)
-        elif kind == K_TRANSFER_ENCODING:
-            codings.append(value)
-        elif kind == K_UPGRADE:
-            upgrade = value if upgrade is None else upgrade + b", " + value
-        elif kind == K_EXPECT:
-            if value.lower() == b"100-continue" and head.version == 11:
-                head.expect_continue = True
-        elif kind == K_WEBSOCKET_KEY:
-            websocket_key = True
-
-    if connection & CONNECTION_CLOSE:
-        head.keep_alive = False
-    elif connection & CONNECTION_KEEP_ALIVE:
-        head.keep_alive = True
-    if codings:
-        check_transfer_encoding(codings)
-        head.chunked = True
-        if lengths or head.version == 10:
-            # RFC 9112 section 6.1: the framing is suspect, nothing may follow on this connection
-            head.keep_alive = False
-        if lengths:
-            head.headers = [h for h in head.headers if h[3] != K_CONTENT_LENGTH]
-    elif lengths:
-        head.content_length = length
-        if lengths > 1 or listed:
-            head.headers = single_length(head.headers, K_CONTENT_LENGTH, length)
-    if hosts > 1:
-        first = next(h for h in head.headers if h[3] == K_HOST)
-        head.headers = [h for h in head.headers if h[3] != K_HOST or h is first]
-    if upgrade is not None and connection & CONNECTION_UPGRADE:
-        if head.chunked or length > 0:
+def _read_fields(
+    head: RequestHead, headers: list[Header], form: int, host: bytes | None, cache: HeadCache
+) -> RequestFields:
+    """Act upon what the headers say of the message's length, its connection and its authority."""
+    headers, connection, length, chunked, doubtful, upgrade, expect = scan_fields(
+        headers, cache, 400
+    )
+    method = head.method
+    if host is not None and sum([header[3] == K_HOST for header in headers]) > 1:
+        # RFC 9112 section 3.2
+        raise BadMessage(400, "several Host headers")
+    keep_alive = head.version == 11
+    if connection:
+        if connection & CONNECTION_CLOSE:
+            keep_alive = False
+        elif connection & CONNECTION_KEEP_ALIVE:
+            keep_alive = True
+    if chunked or length > 0:
+        if method == b"CONNECT":
+            # its content has no meaning, and peers differ in what they take for the tunnel's
+            # first byte (RFC 9110 section 9.3.6)
+            raise BadMessage(400, "CONNECT with a body")
+        if head.version == 10:
+            if method in (b"GET", b"HEAD", b"DELETE") and not cache.payload_with_any_method:
+                raise BadMessage(413, "body on a method that has none in HTTP/1.0")
+            # RFC 9112 section 6.1: chunked is not of HTTP/1.0, nothing may follow
+            doubtful = doubtful or chunked
+        if upgrade is not None:
             # a request with a body is not upgraded: the offer is withdrawn
-            head.headers = [h for h in head.headers if h[3] != K_UPGRADE]
-        else:
-            if upgrade.lower() == b"websocket" and not websocket_key:
-                raise BadMessage(400, "WebSocket handshake without a key")
-            head.upgrade = upgrade
-    if form in (ABSOLUTE, AUTHORITY):
-        check_authority(head, form)
-
-
-assert ORIGIN == 0  # the fast path tests the form for truth
+            headers = without(headers, K_UPGRADE)
+            upgrade = None
+        if doubtful:
+            keep_alive = False
+    elif method == b"CONNECT":
+        headers = without(headers, K_CONTENT_LENGTH)
+        length = -1
+    if not upgrade or not connection & CONNECTION_UPGRADE:
+        upgrade = None
+    elif lists_websocket(upgrade):
+        keys = [header[1] for header in headers if header[3] == K_WEBSOCKET_KEY]
+        if len(keys) != 1 or len(keys[0]) != _WEBSOCKET_KEY_LENGTH:
+            raise BadMessage(400, "WebSocket handshake without a good key")
+    if form not in (ORIGIN, _OTHER):
+        target, agreed = agree(head.target, form, host)
+        if target != head.target:
+            head.target = target
+            head.start_wire = request_line(method, target, head.version)
+            head.start_line = head.start_wire[:-2]
+        if agreed is not None and agreed != host:
+            plain = make_header(b"host", agreed)
+            headers = [plain if header[3] == K_HOST else header for header in headers]
+            host = agreed
+    return headers, length, chunked, keep_alive, upgrade, expect and head.version == 11, host

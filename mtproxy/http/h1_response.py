@@ -1,6 +1,7 @@
-"""Response heads: bytes of one head in, a `ResponseHead` out, or BadMessage.
+"""Response heads: the bytes of one head in, a `ResponseHead` out, or BadMessage.
 
-The same way as h1_request: one dict look-up a line. Called by the thread that owns the HeadCache given.
+The same way as in h1_request: one look-up for the status line, one for the header block or one a line.
+Called by the thread that owns the HeadCache given.
 """
 
 from __future__ import annotations
@@ -8,40 +9,50 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mtproxy.http.cache import HeadCache, ResponseFields, ResponseStart
 from mtproxy.http.errors import BadMessage
-from mtproxy.http.framing import check_transfer_encoding, parse_content_length, single_length
-from mtproxy.http.h1_request import MAX_HEADERS, _parse_fields
+from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
-    CACHED_LINE_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
-    K_CONNECTION,
     K_CONTENT_LENGTH,
     K_PASSIVE,
     K_TRANSFER_ENCODING,
-    K_UPGRADE,
     K_WEBSOCKET_ACCEPT,
-    HeadCache,
     Header,
 )
 
-#: body rules
+#: how the body after a response head is delimited
 BODY_NONE: Final = 0
 BODY_LENGTH: Final = 1
 BODY_CHUNKED: Final = 2
 BODY_UNTIL_CLOSE: Final = 3
 
-_START = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([\t\x20-\x7e\x80-\xff]*))?")
+# a status line may lack its reason, and even the space before it; spaces before the reason are dropped
+_match_start = re.compile(
+    rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [ \t]*([\t\x20-\x7e\x80-\xff]*))?"
+).fullmatch
+
+# rules of a status line, in the order that the fast path tests them
+#: HTTP/1.1 and a status that may have a body
+_PLAIN: Final = 0
+#: HTTP/1.0 and a status that may have a body
+_OLD: Final = 1
+#: 304: no body, whatever length it speaks of
+_NOT_MODIFIED: Final = 2
+#: 1xx and 204: neither a body nor fields that describe one
+_EMPTY: Final = 3
 
 
 class ResponseHead:
-    """A parsed response head. `headers` may be changed by its owner; everything is owned by one thread.
+    """A parsed response head. Its owner may change every attribute; it belongs to one thread.
 
     `version` is 10 or 11. `content_length` is -1 when there is none or when the body is `chunked`.
-    `keep_alive` is the server's wish after version and Connection (False also where the framing asks for a
-    close). `upgrade` is the value of Upgrade if Connection lists it. `body` is the BODY_* rule for the method
-    that the head was parsed for.
+    `keep_alive` is the server's wish after version and Connection, and False where the framing forbids a
+    further message. `upgrade` is the value of Upgrade if Connection lists it. `body` is the BODY_* rule for the
+    method that the head was parsed for. `start_line` is the normal form of the status line; `start_wire`
+    the same with CRLF, to be sent as long as status and reason stay what they are.
     """
 
     __slots__ = (
@@ -52,6 +63,7 @@ class ResponseHead:
         "keep_alive",
         "reason",
         "start_line",
+        "start_wire",
         "status",
         "upgrade",
         "version",
@@ -67,11 +79,12 @@ class ResponseHead:
     upgrade: bytes | None
     body: int
     start_line: bytes
+    start_wire: bytes
 
     def body_mode(self, method: bytes) -> int:
         """The BODY_* rule of this response to a request with `method` (RFC 9112 section 6.3).
 
-        A tunnel (101, or 2xx to CONNECT) has no body: what follows belongs to the tunnel.
+        After 101 and after 2xx to CONNECT there is no body either: what follows belongs to the tunnel.
         """
         status = self.status
         if method == b"HEAD" or status < 200 or status == 204 or status == 304:
@@ -88,89 +101,111 @@ class ResponseHead:
         return f"<ResponseHead {self.start_line!r} {len(self.headers)} headers>"
 
 
-def parse_response_head(
-    data: bytes, request_method: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> ResponseHead:
-    """Parse one whole head, up to and with the final CRLFCRLF. Raises BadMessage with status 502."""
-    lines = data.split(b"\r\n")
-    start_line = lines[0]
-    start = cache.statuses.get(start_line)
+def status_line(version: int, status: int, reason: bytes) -> bytes:
+    """A status line with its CRLF, for a head whose status or reason was changed."""
+    return b"HTTP/1.%d %d %s\r\n" % (version - 10, status, reason)
+
+
+def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) -> ResponseHead:
+    """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
+
+    Raises BadMessage (502, and 422 where the server used a transfer coding that is not supported; the client gets
+    502 either way). Raises ValueError if `data` does not end as a head does. A 101 to a request that asked for
+    no upgrade is for the caller to refuse.
+    """
+    line, _, block = data.partition(b"\r\n")
+    start = cache.responses.get(line)
     if start is None:
-        start = _parse_start_line(start_line, cache)
-    headers: list[Header] = list(map(cache.get, lines[1:-2]))  # type: ignore[arg-type]
-    if None in headers:
-        _parse_fields(lines, headers, cache)
-    if len(headers) > max_headers:
-        raise BadMessage(502, "too many headers")
+        start = _parse_start_line(line, cache)
     head = ResponseHead()
-    head.start_line = start_line
-    head.status, head.reason, version = start
+    head.status, head.reason, version, head.start_line, head.start_wire, rule = start
     head.version = version
-    head.headers = headers
-    head.content_length = -1
-    head.chunked = False
-    head.upgrade = None
-    head.keep_alive = version == 11
+    if not rule:
+        fields = cache.response_blocks.get(block)
+        if fields is not None:
+            headers, length, chunked, head.keep_alive, head.upgrade = fields
+            head.headers = headers.copy()
+            head.content_length = length
+            head.chunked = chunked
+            if request_method == b"GET":
+                # body_mode, without a call
+                head.body = (
+                    BODY_LENGTH if length >= 0 else BODY_CHUNKED if chunked else BODY_UNTIL_CLOSE
+                )
+            else:
+                head.body = head.body_mode(request_method)
+            return head
+
+    lines = block.split(b"\r\n")
+    if lines.pop() or lines.pop():
+        raise ValueError("not a whole head")
+    headers = list(map(cache.get, lines))  # type: ignore[arg-type]
+    known = None not in headers
+    if not known:
+        parse_lines(lines, headers, cache, len(line) + 2, 502)
+    if len(headers) > cache.max_headers:
+        raise BadMessage(502, "too many headers")
+
+    fields = (headers, -1, False, version == 11, None)
     for header in headers:
-        if header[3] and header[3] < K_PASSIVE:
-            _apply_special(head, cache)
+        kind = header[3]
+        if kind and kind < K_PASSIVE:
+            fields = _read_fields(head, headers, rule, cache)
             break
+    if known and not rule:
+        cache.keep_response_block(block, fields)
+        head.headers = fields[0].copy()
+    else:
+        head.headers = fields[0]
+    _, head.content_length, head.chunked, head.keep_alive, head.upgrade = fields
+    if head.status == 101 and head.upgrade is None:
+        raise BadMessage(502, "101 without an upgrade")
     head.body = head.body_mode(request_method)
     return head
 
 
-def _parse_start_line(line: bytes, cache: HeadCache) -> tuple[int, bytes, int]:
-    match = _START.fullmatch(line)
+def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
+    match = _match_start(line)
     if match is None:
         raise BadMessage(502, "bad status line", 0)
-    minor, status, reason = match.groups()
-    start = (int(status), reason or b"", 10 if minor == b"0" else 11)
-    if len(line) <= CACHED_LINE_MAX:
-        if len(cache.statuses) >= cache.limit:
-            cache.statuses.clear()
-        cache.statuses[line] = start
+    minor, code, reason = match.groups(b"")
+    status = int(code)
+    version = 10 if minor == b"0" else 11
+    if status < 200 or status == 204:
+        rule = _EMPTY
+    elif status == 304:
+        rule = _NOT_MODIFIED
+    else:
+        rule = _OLD if version == 10 else _PLAIN
+    reason = reason.rstrip(b" \t")
+    wire = status_line(version, status, reason)
+    start = (status, reason, version, wire[:-2], wire, rule)
+    cache.keep_response(line, start)
     return start
 
 
-def _apply_special(head: ResponseHead, cache: HeadCache) -> None:
-    codings: list[bytes] = []
-    lengths = 0
-    length = -1
-    connection = 0
-    upgrade: bytes | None = None
-    websocket_accept = False
-    listed = False
-    for _, value, _, kind in head.headers:
-        if not kind:
-            continue
-        if kind == K_CONTENT_LENGTH:
-            lengths += 1
-            listed = listed or b"," in value
-            length = parse_content_length(value, length, 502)
-        elif kind == K_CONNECTION:
-            connection |= cache.connection(value)
-        elif kind == K_TRANSFER_ENCODING:
-            codings.append(value)
-        elif kind == K_UPGRADE:
-            upgrade = value if upgrade is None else upgrade + b", " + value
-        elif kind == K_WEBSOCKET_ACCEPT:
-            websocket_accept = True
-    if connection & CONNECTION_CLOSE:
-        head.keep_alive = False
-    elif connection & CONNECTION_KEEP_ALIVE:
-        head.keep_alive = True
-    if codings:
-        check_transfer_encoding(codings, 502)
-        head.chunked = True
-        if lengths or head.version == 10:
-            head.keep_alive = False
-        if lengths:
-            head.headers = [h for h in head.headers if h[3] != K_CONTENT_LENGTH]
-    elif lengths:
-        head.content_length = length
-        if lengths > 1 or listed:
-            head.headers = single_length(head.headers, K_CONTENT_LENGTH, length)
-    if upgrade is not None and connection & CONNECTION_UPGRADE:
-        if head.status == 101 and upgrade.lower() == b"websocket" and not websocket_accept:
+def _read_fields(
+    head: ResponseHead, headers: list[Header], rule: int, cache: HeadCache
+) -> ResponseFields:
+    """Act upon what the headers say of the message's length and its connection."""
+    headers, connection, length, chunked, doubtful, upgrade, _ = scan_fields(headers, cache, 502)
+    keep_alive = head.version == 11
+    if connection:
+        if connection & CONNECTION_CLOSE:
+            keep_alive = False
+        elif connection & CONNECTION_KEEP_ALIVE:
+            keep_alive = True
+    if chunked and (doubtful or head.version == 10):
+        # RFC 9112 section 6.1: the framing is in doubt, nothing may follow
+        keep_alive = False
+    if rule == _EMPTY and (chunked or length >= 0):
+        # RFC 9110 section 8.6, RFC 9112 section 6.1
+        headers = without(without(headers, K_CONTENT_LENGTH), K_TRANSFER_ENCODING)
+        length = -1
+        chunked = False
+    if not upgrade or not connection & CONNECTION_UPGRADE:
+        upgrade = None
+    elif head.status == 101 and lists_websocket(upgrade):
+        if not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers):
             raise BadMessage(502, "WebSocket handshake without an accept key")
-        head.upgrade = upgrade
+    return headers, length, chunked, keep_alive, upgrade

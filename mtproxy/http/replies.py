@@ -84,7 +84,9 @@ def reason(status: int) -> bytes:
     return _PAGES[status][0]
 
 
-def reply(status: int, connection: bytes = CONNECTION_CLOSE_LINE, *, head_only: bool = False) -> bytes:
+def reply(
+    status: int, connection: bytes = CONNECTION_CLOSE_LINE, *, head_only: bool = False
+) -> bytes:
     """The built-in reply in place of a response.
 
     `connection` is the header line that the client's connection needs: CONNECTION_CLOSE_LINE, b"" (1.1

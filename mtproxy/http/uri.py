@@ -6,83 +6,77 @@ Pure functions, any thread.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mtproxy.http.errors import BadMessage
-from mtproxy.http.headers import K_HOST, make_header
-
-if TYPE_CHECKING:
-    from mtproxy.http.h1_request import RequestHead
 
 ORIGIN: Final = 0
 ABSOLUTE: Final = 1
 AUTHORITY: Final = 2
 ASTERISK: Final = 3
 
-_ABSOLUTE = re.compile(rb"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?]*)(.*)")
-_AUTHORITY = re.compile(rb"[^/?@:\[\]]*:[0-9]+|\[[0-9A-Fa-f:.]+\]:[0-9]+")
-_DEFAULT_PORTS: Final = {b"http": b"80", b"https": b"443"}
+_NAME: Final = rb"[A-Za-z0-9\-._~%!$&'()*+,;="
+_HOST: Final = rb"(?:" + _NAME + rb"]*|\[" + _NAME + rb":]+\])"
+# scheme, user information with its @, host, colon and port, the rest
+_match_absolute = re.compile(
+    rb"([A-Za-z][A-Za-z0-9+.\-]*)://((?:" + _NAME + rb":]*@)?)(" + _HOST + rb")(:[0-9]*)?([/?].*)?"
+).fullmatch
+_match_authority = re.compile(rb"(" + _HOST + rb")(:[0-9]+)").fullmatch
+_DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
 
 
 def target_form(method: bytes, target: bytes) -> int:
-    """ORIGIN, ABSOLUTE, AUTHORITY or ASTERISK. Raises BadMessage when the method does not allow it."""
+    """ORIGIN, ABSOLUTE, AUTHORITY or ASTERISK. Raises BadMessage where the method does not allow it."""
     if method == b"CONNECT":
-        if _AUTHORITY.fullmatch(target) is None:
-            raise BadMessage(400, "CONNECT needs host:port", 8)
+        if _match_authority(target) is None:
+            raise BadMessage(400, "CONNECT needs host:port", len(method) + 1)
         return AUTHORITY
     if target.startswith(b"/"):
         return ORIGIN
-    if target == b"*":
+    if target == b"*" and method == b"OPTIONS":
         return ASTERISK
-    if _ABSOLUTE.fullmatch(target) is not None:
+    if _match_absolute(target) is not None:
         return ABSOLUTE
     raise BadMessage(400, "bad request target", len(method) + 1)
 
 
-def split_port(authority: bytes) -> tuple[bytes, bytes | None]:
-    """`(host, port)` of host[:port]; the port is None when there is no colon, and may be empty."""
-    colon = authority.rfind(b":")
-    if colon < 0 or authority.rfind(b"]") > colon:
-        return authority, None
-    return authority[:colon], authority[colon + 1 :]
+def split_port(host: bytes) -> tuple[bytes, bytes]:
+    """`(name, port)` of a Host value; the port keeps its colon and is b"" when there is none."""
+    colon = host.rfind(b":")
+    if colon <= host.rfind(b"]"):
+        return host, b""
+    return host[:colon], host[colon:]
 
 
-def check_authority(head: RequestHead, form: int) -> None:
-    """Compare the target's authority with Host, and drop default ports as HAProxy does.
+def agree(target: bytes, form: int, host: bytes | None) -> tuple[bytes, bytes | None]:
+    """`(target, host)` as they go on, after a check that an authority in the target names what Host names.
 
-    Raises BadMessage (400) when they name different places (RFC 9112 section 3.2.2).
+    `form` is ABSOLUTE or AUTHORITY. A default port is dropped from both (RFC 3986 section 6.2.3; of
+    CONNECT's target it is not, where it is required). Raises BadMessage (400) when they differ (RFC 9112
+    section 3.2.2).
     """
-    if form == AUTHORITY:
-        authority, prefix, rest = head.target, b"", b""
-        host, port = split_port(authority)
-        default = port if port in (b"80", b"443") else None
-    else:
-        match = _ABSOLUTE.fullmatch(head.target)
-        if match is None:
-            raise BadMessage(400, "bad request target", len(head.method) + 1)
-        scheme, authority, rest = match.groups()
-        prefix = scheme + b"://"
-        user, at, authority = authority.rpartition(b"@")
-        prefix += user + at
-        host, port = split_port(authority)
-        default = _DEFAULT_PORTS.get(scheme.lower())
-    normal = port is not None and (port == b"" or port == default)
-    if head.host is not None:
-        other, other_port = split_port(head.host)
-        if other.lower() != host.lower():
-            raise BadMessage(400, "Host differs from the request target")
-        mine = None if normal else port
-        theirs = None if other_port is None or other_port in (b"", default) else other_port
-        if mine != theirs:
-            raise BadMessage(400, "port of Host differs from the request target")
-    if not normal:
-        return
     if form == ABSOLUTE:
-        head.target = prefix + host + rest
-    if head.host is not None and (form == ABSOLUTE or split_port(head.host)[1]):
-        bare = split_port(head.host)[0]
-        if bare != head.host:
-            head.host = bare
-            head.headers = [
-                make_header(b"host", bare) if h[3] == K_HOST else h for h in head.headers
-            ]
+        match = _match_absolute(target)
+        assert match is not None
+        scheme, user, name, port, rest = match.groups(b"")
+        default = _DEFAULT_PORTS.get(scheme.lower(), b":")
+    else:
+        match = _match_authority(target)
+        assert match is not None
+        name, port = match.groups()
+        default = port if port in (b":80", b":443") else b":"
+    redundant = port in (b":", default)
+    if host is not None:
+        host_name, host_port = split_port(host)
+        if host_name.lower() != name.lower():
+            raise BadMessage(400, "Host differs from the request target")
+        if (b"" if redundant else port) != (b"" if host_port in (b":", default) else host_port):
+            raise BadMessage(400, "the port in Host differs from the request target")
+    if redundant and port:
+        if form == ABSOLUTE:
+            target = b"%s://%s%s%s" % (scheme, user, name, rest)
+        if host is not None and host_port == default:
+            host = host_name
+        elif host is not None and form == ABSOLUTE:
+            host = host_name
+    return target, host

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import run_loop
-from mtproxy.sched.tasklet import Tasklet
+from mtproxy.sched.tasklet import Task, Tasklet
+from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.seeklock import SeekLock
@@ -27,9 +28,6 @@ from mtproxy.sync.seeklock import SeekLock
 if TYPE_CHECKING:
     import types
 
-from mtproxy.sched.waitqueue import WaitQueue
-
-#: events an fd is watched for: both directions, edge-triggered, never modified afterwards
 DEFAULT_RUNQUEUE_DEPTH = 40
 DEFAULT_WAIT_QUEUE_BUDGET = 64
 
@@ -80,13 +78,20 @@ class Pool:
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
         self.threads: list[threading.Thread] = []
+        self._gate = threading.Barrier(nbthread)
+        self._ready: Message | None = None
         self.watchdog = Watchdog(self.contexts, watchdog_ms)
         #: set when a thread could not start or died; the process then exits with 1
         self.failed = False
 
     # --- running
-    def run(self, setup: Callable[[ThreadContext], None]) -> None:
-        """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop."""
+    def run(self, setup: Message, ready: Message | None = None) -> None:
+        """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
+
+        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that moment.
+        A thread whose set-up raises stops the whole pool: `failed` is set.
+        """
+        self._ready = ready
         main = self.contexts[0]
         pipe = _SignalPipe(main)
         main.fdtab[pipe.rd.fileno()] = pipe
@@ -111,15 +116,21 @@ class Pool:
                 thread.join(2)
             signal.set_wakeup_fd(-1)
 
-    def _thread(self, ctx: ThreadContext, setup: Callable[[ThreadContext], None]) -> None:
+    def _thread(self, ctx: ThreadContext, setup: Message) -> None:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
                 os.sched_setaffinity(0, cpus)
             setup(ctx)
+            self._gate.wait()
+            if ctx.tid == 0 and self._ready is not None:
+                self._ready(ctx)
             run_loop(ctx)
+        except threading.BrokenBarrierError:
+            return  # another thread failed, and said why
         except Exception:
             self.failed = True
+            self._gate.abort()
             self.hard_stop()
             raise
 
@@ -154,6 +165,10 @@ class Pool:
         for shared in self.shareds:
             shared.wake()
 
+    def hard_stop_at(self, tick: int) -> None:
+        """Leave all loops at `tick`, if they still run then. Any thread."""
+        self.run_on(0, lambda ctx: _arm_hard_stop(ctx, tick))
+
     def handle_signal(self, signum: int, action: Callable[[], None]) -> None:
         """Have `action()` called on thread 0 when signal `signum` arrives. Main thread only."""
 
@@ -161,6 +176,11 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:
+    task = Task(ctx, lambda _value: ctx.pool.hard_stop(), "hard-stop-after")
+    task.set_expire(tick)
 
 
 def dump_all_stacks() -> None:

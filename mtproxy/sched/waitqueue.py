@@ -6,9 +6,13 @@ None; it is written under W alone. `task.expire` is the tick at which the task w
 None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry fires,
 the task is queued again instead of being returned.
 
+Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, or `unlink` that
+returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
+once. Others only `move` or `unlink` it, which do nothing to a task that is not queued.
+
 The lock is a SeekLock with label TASK_WQ: it guards the entries, every queued task's `wq_key`, and
-`expire` against `queue`, `unlink` and `collect`. `queue`, `unlink` and `collect` may be called by
-any thread that holds no lock whose label stands after TASK_WQ.
+`expire` against all methods here. They may be called by any thread that holds no lock whose label
+stands after TASK_WQ.
 
 `next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
 each loop turn can compare it with the clock without any lock. It is stored under W by whoever
@@ -56,93 +60,132 @@ class WaitQueue[T: SharedTask]:
         self.on_earlier: Callable[[int], None] | None = None
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
-        """Make `task` run at `tick` (ms), whether it is queued already or not.
+        """Make `task` run at `tick` (ms), whether it is queued already or not; owner only.
 
         Returns whether the head of the queue became earlier; `on_earlier(tick)` was called then.
         """
-        lock = self.lock
-        if task.wq_key is not None:
-            # later than its entry: under R nobody can take the entry out meanwhile
-            lock.take_read(tid)
-            key = task.wq_key
-            if key is not None and key[0] <= tick:
-                task.expire = tick
-                lock.drop_read(tid)
-                return False
-            lock.drop_read(tid)
-        lock.take_write(tid)
-        task.expire = tick
-        key = task.wq_key
-        earlier = False
-        if key is None or tick < key[0]:
-            if key is not None:
-                self._remove(key, task)
-            self._add(tick, task)
-            earlier = tick < self.next_tick
-            self._store_next()
-        lock.drop_write(tid)
+        if task.wq_key is not None and self._note(task, tick, tid):
+            return False
+        self.lock.take_write(tid)
+        try:
+            earlier = self._place(task, tick)
+        finally:
+            self.lock.drop_write(tid)
         if earlier and self.on_earlier is not None:
             self.on_earlier(tick)
         return earlier
 
-    def unlink(self, task: T, tid: int) -> bool:
-        """Take `task` out and set its `expire` to None; whether it was queued.
+    def move(self, task: T, tick: int, tid: int) -> bool:
+        """Make a queued task run at `tick` (ms) instead; whether it was queued. Anybody may.
 
-        After it returned the task is not returned by any `collect` that starts later; one that took
-        it out before may be about to run it.
+        If it is not, some thread has taken it out and owns it, and nothing is changed.
+        """
+        if self._note(task, tick, tid):
+            return True
+        earlier = False
+        self.lock.take_write(tid)
+        try:
+            queued = task.wq_key is not None
+            if queued:
+                earlier = self._place(task, tick)
+        finally:
+            self.lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return queued
+
+    def _note(self, task: T, tick: int, tid: int) -> bool:
+        """The lazy way: only store `expire`, if the task is queued at `tick` or before."""
+        self.lock.take_read(tid)
+        # under R nobody can take the entry out
+        key = task.wq_key
+        noted = key is not None and key[0] <= tick
+        if noted:
+            task.expire = tick
+        self.lock.drop_read(tid)
+        return noted
+
+    def unlink(self, task: T, tid: int) -> bool:
+        """Take `task` out and set its `expire` to None; whether it was queued. Anybody may.
+
+        If it was, the caller owns it now. If not, its owner may be about to run it, or to queue it
+        again; `expire` tells the owner that somebody wanted it to stop.
         """
         self.lock.take_write(tid)
-        task.expire = None
-        key = task.wq_key
-        if key is not None:
-            task.wq_key = None
-            self._remove(key, task)
-            self._store_next()
-        self.lock.drop_write(tid)
+        try:
+            task.expire = None
+            key = task.wq_key
+            if key is not None:
+                task.wq_key = None
+                self._remove(key, task)
+                self._store_next()
+        finally:
+            self.lock.drop_write(tid)
         return key is not None
 
     def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
         """Take out and return tasks that are due at `now`, in order; looks at `budget` at most.
 
-        Returns an empty list when another thread is collecting. What is left stays due: `next_tick`
-        tells.
+        Returns an empty list at once when another thread is collecting. What is left over stays
+        due, as `next_tick` tells.
         """
         if self.next_tick > now:
             return []
         lock = self.lock
         entries = self._entries
         lock.take_read(tid)
-        if not entries or entries[0][0] > now:
+        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
             lock.drop_read(tid)
             return []
-        if not lock.try_read_to_seek(tid):
-            lock.drop_read(tid)
-            return []
-        # Under S nobody else changes the entries, and readers go on.
+        # Under S nobody else changes the entries, and readers go on. Plain iteration: indexing
+        # further in than [0] may build the list's index, which is a write.
         due = 0
-        for entry in entries.islice(0, budget):
-            if entry[0] > now:
+        for entry in entries:
+            if entry[0] > now or due == budget:
                 break
             due += 1
+        # One upgrade for all of them: W is held for at most `budget` removals.
         lock.seek_to_write(tid)
-        fired = entries[:due]
-        del entries[:due]
+        try:
+            return self._take_out(due, now)
+        finally:
+            lock.drop_write(tid)
+
+    # -- under W --------------------------------------------------------------------------------
+
+    def _take_out(self, due: int, now: int) -> list[T]:
+        """Remove the first `due` entries; return their tasks, except those postponed or unlinked."""
         tasks: list[T] = []
-        for _, _, task in fired:
+        postponed: list[tuple[int, T]] = []
+        pop = self._entries.pop
+        for _ in range(due):
+            task = pop(0)[2]
             task.wq_key = None
-            # read under W: a postponement made under R before is seen here
+            # a postponement made under R was before this and is seen, or finds wq_key gone
             expire = task.expire
             if expire is None:
                 continue
             if expire > now:
-                self._add(expire, task)
+                postponed.append((expire, task))
             else:
                 tasks.append(task)
+        for expire, task in postponed:
+            self._add(expire, task)
         self._store_next()
-        lock.drop_write(tid)
         return tasks
 
-    # -- under W --------------------------------------------------------------------------------
+    def _place(self, task: T, tick: int) -> bool:
+        """Queue the task, or queue it anew if its entry is later; whether the head is earlier."""
+        task.expire = tick
+        key = task.wq_key
+        if key is not None:
+            if key[0] <= tick:
+                return False
+            self._remove(key, task)
+        self._add(tick, task)
+        earlier = tick < self.next_tick
+        self._store_next()
+        return earlier
 
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1

@@ -48,6 +48,25 @@ from mtproxy.sync.stats import (
 )
 
 
+#: how many newcomers may take the lock before the head of the queue, see the module's docstring
+OVERTAKE_LIMIT = 64
+
+
+class _Entry:
+    """A thread in the queue."""
+
+    __slots__ = ("granted", "kind", "signalled", "waiter")
+
+    def __init__(self, kind: int, waiter: Parker) -> None:
+        #: position of the kind's lock counter in a slot: READ_LOCKS, SEEK_LOCKS or WRITE_LOCKS
+        self.kind = kind
+        self.waiter = waiter
+        #: `waiter.wake` was called, or is about to be, and the thread has not looked yet
+        self.signalled = False
+        #: the lock is the thread's already
+        self.granted = False
+
+
 class SeekLock:
     """A lock with readers, one seeker and one writer. See the module's docstring.
 
@@ -59,6 +78,7 @@ class SeekLock:
         "_enter",
         "_guard",
         "_leave",
+        "_overtaken",
         "_queue",
         "_readers",
         "_seeker",
@@ -82,8 +102,10 @@ class SeekLock:
         self._upgrader: Parker | None = None
         #: reasons to let no new reader in: the writer, an upgrading seeker, each queued writer
         self._bars = 0
-        #: (position of the kind's lock counter, waiter), in order of arrival
-        self._queue: deque[tuple[int, Parker]] = deque()
+        #: in order of arrival
+        self._queue: deque[_Entry] = deque()
+        #: newcomers that took the lock while the present head of the queue stood there
+        self._overtaken = 0
         self.waiter_factory: Callable[[], Parker] = Waiter
 
     # -- taking ---------------------------------------------------------------------------------
@@ -92,7 +114,7 @@ class SeekLock:
         """U, R or S -> one more reader; waits for a writer, and behind a waiting one."""
         self._enter()
         if self._bars:
-            self._wait_in_queue(tid, READ_LOCKS, READ_WAITS)
+            self._take_slow(tid, READ_LOCKS, READ_WAITS)
         else:
             self._readers += 1
             self._leave()
@@ -102,7 +124,7 @@ class SeekLock:
         """U or R -> S; waits for a seeker or a writer."""
         self._enter()
         if self._seeker or self._writer or self._queue:
-            self._wait_in_queue(tid, SEEK_LOCKS, SEEK_WAITS)
+            self._take_slow(tid, SEEK_LOCKS, SEEK_WAITS)
         else:
             self._seeker = True
             self._leave()
@@ -112,8 +134,7 @@ class SeekLock:
         """U -> W; waits for everybody else."""
         self._enter()
         if self._writer or self._readers or self._seeker or self._queue:
-            self._bars += 1
-            self._wait_in_queue(tid, WRITE_LOCKS, WRITE_WAITS)
+            self._take_slow(tid, WRITE_LOCKS, WRITE_WAITS)
         else:
             self._writer = True
             self._bars += 1
@@ -164,7 +185,7 @@ class SeekLock:
         if self._readers or not (self._upgrader or self._queue):
             self._leave()
         else:
-            self._hand_over()
+            self._let_in()
 
     def drop_seek(self, tid: int) -> None:
         """S -> U or R."""
@@ -172,7 +193,7 @@ class SeekLock:
         self._enter()
         self._seeker = False
         if self._queue:
-            self._hand_over()
+            self._let_in()
         else:
             self._leave()
 
@@ -183,7 +204,7 @@ class SeekLock:
         self._writer = False
         self._bars -= 1
         if self._queue:
-            self._hand_over()
+            self._let_in()
         else:
             self._leave()
 
@@ -231,7 +252,7 @@ class SeekLock:
         self._seeker = True
         self._bars -= 1
         if self._queue:
-            self._hand_over()
+            self._let_in()
         else:
             self._leave()
         slot[2] += 1
@@ -245,7 +266,7 @@ class SeekLock:
         self._readers += 1
         self._bars -= 1
         if self._queue:
-            self._hand_over()
+            self._let_in()
         else:
             self._leave()
         slot[0] += 1
@@ -258,29 +279,75 @@ class SeekLock:
         self._seeker = False
         self._readers += 1
         if self._queue:
-            self._hand_over()
+            self._let_in()
         else:
             self._leave()
         slot[0] += 1
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def _wait_in_queue(self, tid: int, kind: int, waits: int) -> None:
-        """Join the queue, leave the guard (held on entry), and block until the lock is handed over.
-
-        Whoever hands it over has changed the state already.
-        """
-        waiter = self.waiter_factory()
-        self._queue.append((kind, waiter))
+    def _take_slow(self, tid: int, kind: int, waits: int) -> None:
+        """Overtake the queue if that is allowed, else join it and block. Entered with the guard."""
+        if self._overtaken < OVERTAKE_LIMIT and self._is_free_for(kind):
+            self._overtaken += 1
+            self._admit(kind)
+            self._leave()
+            self._slots[tid][kind] += 1
+            return
+        entry = _Entry(kind, self.waiter_factory())
+        self._queue.append(entry)
+        if kind == WRITE_LOCKS:
+            self._bars += 1
         self._leave()
         start = perf_counter_ns()
-        waiter.wait()
+        while True:
+            entry.waiter.wait()
+            self._enter()
+            if entry.granted:
+                break
+            if self._is_free_for(kind):
+                self._unqueue(entry)
+                self._admit(kind)
+                break
+            # overtaken: sleep again, at the same place in the queue
+            entry.waiter = self.waiter_factory()
+            entry.signalled = False
+            self._leave()
+        self._leave()
         slot = self._slots[tid]
         record_wait(slot, self.label, waits, perf_counter_ns() - start)
         slot[kind] += 1
 
-    def _hand_over(self) -> None:
-        """Give the lock to those who can have it now; leaves the guard (held on entry)."""
+    def _is_free_for(self, kind: int) -> bool:
+        """The compatibility matrix, and an upgrading seeker that lets no reader in."""
+        if self._writer:
+            return False
+        if kind == READ_LOCKS:
+            return self._upgrader is None
+        if kind == SEEK_LOCKS:
+            return not self._seeker
+        return not (self._readers or self._seeker)
+
+    def _admit(self, kind: int) -> None:
+        if kind == READ_LOCKS:
+            self._readers += 1
+        elif kind == SEEK_LOCKS:
+            self._seeker = True
+        else:
+            self._writer = True
+            self._bars += 1
+
+    def _unqueue(self, entry: _Entry) -> None:
+        if self._queue[0] is entry:
+            self._overtaken = 0
+            self._queue.popleft()
+        else:
+            self._queue.remove(entry)
+        if entry.kind == WRITE_LOCKS:
+            self._bars -= 1
+
+    def _let_in(self) -> None:
+        """After something was released: wake those who can go on. Leaves the guard."""
         woken: list[Parker] = []
         if self._upgrader is not None:
             if not self._readers:
@@ -288,32 +355,39 @@ class SeekLock:
                 self._upgrader = None
                 self._seeker = False
                 self._writer = True  # its bar stays, now as the writer's
-        elif not self._writer:
-            left: deque[tuple[int, Parker]] = deque()
-            queue = self._queue
-            while queue:
-                entry = queue.popleft()
-                kind, waiter = entry
-                if kind == WRITE_LOCKS:
-                    if self._readers or self._seeker:
-                        left.append(entry)
-                    else:
-                        self._writer = True  # its bar stays
-                        woken.append(waiter)
-                    break
-                if kind == READ_LOCKS:
-                    self._readers += 1
-                    woken.append(waiter)
-                elif self._seeker:
-                    left.append(entry)  # readers behind it may still pass
-                else:
-                    self._seeker = True
-                    woken.append(waiter)
-            left.extend(queue)
-            self._queue = left
+        else:
+            chosen = self._next_ones()
+            if self._overtaken >= OVERTAKE_LIMIT:
+                for entry in chosen:
+                    self._unqueue(entry)
+                    self._admit(entry.kind)
+                    entry.granted = True
+            for entry in chosen:
+                if not entry.signalled:
+                    entry.signalled = True
+                    woken.append(entry.waiter)
         self._leave()
         for waiter in woken:
             waiter.wake()
+
+    def _next_ones(self) -> list[_Entry]:
+        """Who can have the lock now together, in the order of the queue."""
+        chosen: list[_Entry] = []
+        seeker = self._seeker
+        if self._writer or self._upgrader is not None:
+            return chosen
+        for entry in self._queue:
+            if entry.kind == WRITE_LOCKS:
+                if not (self._readers or seeker or chosen):
+                    chosen.append(entry)
+                break
+            if entry.kind == READ_LOCKS:
+                chosen.append(entry)
+            elif not seeker:
+                seeker = True
+                chosen.append(entry)
+            # else a second seeker: readers behind it may still pass
+        return chosen
 
     # -- inspection -----------------------------------------------------------------------------
 
@@ -336,18 +410,16 @@ class SeekLock:
         """Assert the invariants; any thread, at any time."""
         self._enter()
         try:
-            queue = [kind for kind, _ in self._queue]
-            writers = queue.count(WRITE_LOCKS)
+            kinds = [entry.kind for entry in self._queue]
             assert self._readers >= 0, self
             assert not (self._writer and (self._readers or self._seeker)), self
             assert self._upgrader is None or (self._seeker and self._readers), self
-            bars = writers + self._writer + (self._upgrader is not None)
+            bars = kinds.count(WRITE_LOCKS) + self._writer + (self._upgrader is not None)
             assert self._bars == bars, (self, self._bars, bars)
-            if queue:
-                # somebody must be there who will hand over the lock
-                assert self._writer or self._seeker or self._readers, self
-                first = queue[0]
-                assert first != READ_LOCKS or self._writer or self._upgrader is not None, self
-                assert first != SEEK_LOCKS or self._writer or self._seeker, self
+            assert not any(entry.granted for entry in self._queue), self
+            assert 0 <= self._overtaken <= OVERTAKE_LIMIT, self
+            assert self._queue or not self._overtaken, self
+            # nobody sleeps who could have the lock
+            assert all(entry.signalled for entry in self._next_ones()), self
         finally:
             self._leave()

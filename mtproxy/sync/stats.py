@@ -6,8 +6,9 @@ without any lock: they read every unlock counter before any lock counter, so tha
 never negative, and exact when the lock is at rest. A reset stores the current sums as a baseline
 which later readings subtract; it touches no slot.
 
-`configure` and `reset` are called by one thread at a time (start of the program, runtime socket);
-`snapshot` and the renderers may be called by any thread at any time.
+All helper threads share the last slot and so must not use locks at the same time (the watchdog is
+the only one). `configure` is called before threads start; `reset` by one thread at a time (runtime
+socket); `adopt` by the owner; `snapshot` and the renderers by any thread at any time.
 """
 
 from __future__ import annotations
@@ -97,6 +98,17 @@ def configure(nbthread: int) -> None:
     for slots in _slots:
         while len(slots) < nbthread + 1:
             slots.append(_new_slot())
+
+
+def adopt(tid: int) -> None:
+    """Make the slots of `tid` anew from the calling thread, which must be their owner.
+
+    CPython counts references to an object with plain arithmetic in the thread that created it and
+    atomically in all others, so a thread counts faster in lists of its own making. Counts are kept.
+    Call at the start of the thread; optional.
+    """
+    for slots in _slots:
+        slots[tid] = slots[tid].copy()
 
 
 def slots_of(label: LockLabel) -> Slots:

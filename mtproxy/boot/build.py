@@ -1,0 +1,181 @@
+"""From settings to runtime objects: what all threads share, and what each thread builds for itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from functools import partial
+
+from mtproxy.base.settings import (
+    BindSettings,
+    ProxySettings,
+    Settings,
+    StatsSocket,
+)
+from mtproxy.boot.report import say
+from mtproxy.cli.connection import CliStarter
+from mtproxy.log import syslog
+from mtproxy.log.logger import Logger, ThreadLogs, make_logger
+from mtproxy.net.listener import Acceptor
+from mtproxy.proxy.backend import Backend, BackendShared
+from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.frontend import Frontend
+from mtproxy.sched.context import ThreadContext
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
+from mtproxy.stream.room import FrontRoom, Room
+from mtproxy.stream.session import SessionStarter
+
+DEFAULT_MAXACCEPT = 16
+
+#: what make_logger calls the formats
+_LOG_OPTIONS = {
+    "httplog": frozenset({"httplog"}),
+    "httplog-clf": frozenset({"httplog clf"}),
+    "tcplog": frozenset({"tcplog"}),
+}
+
+
+@dataclass(slots=True)
+class BoundListener:
+    """A listening socket and the frontend it belongs to."""
+
+    proxy: ProxySettings
+    bind: BindSettings
+    sock: socket.socket
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all threads share. Made before they start; the lists are filled while they set up."""
+
+    settings: Settings
+    maxconn: int
+    listeners: list[BoundListener]
+    backends: dict[str, BackendShared] = field(default_factory=dict)
+    front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
+    pid: int = field(default_factory=os.getpid)
+
+
+def make_shared(
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
+) -> Shared:
+    """What exists once for all threads. Main thread, before they start."""
+    shared = Shared(settings, maxconn, listeners)
+    for proxy in settings.proxies:
+        if proxy.disabled:
+            continue
+        if proxy.is_backend:
+            shared.backends[proxy.name] = BackendShared(
+                proxy, now, partial(announce, proxy.name)
+            )
+        if proxy.is_frontend:
+            shared.front_counters[proxy.name] = []
+    return shared
+
+
+def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
+    """Say on standard error and in the backend's logs that the state of a server has changed."""
+    severity = "ALERT" if level <= syslog.ALERT else "WARNING" if level <= syslog.NOTICE else "NOTICE"
+    if not ctx.room.quiet:
+        say(severity, text)
+    logger = ctx.room.backend_logs.get(backend)
+    if logger is not None:
+        logger.text(level, text)
+
+
+def build_room(ctx: ThreadContext, shared: Shared) -> Room:
+    """Build this thread's own runtime objects. Called on the thread."""
+    settings = shared.settings
+    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
+    room.quiet = settings.global_.quiet
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
+    room.thread_logs = thread_logs
+    confs: dict[str, BackConf] = {}
+    for name, backend_shared in shared.backends.items():
+        room.backends[name] = Backend(backend_shared, ctx.tid)
+        confs[name] = BackConf(backend_shared.settings)
+        room.backend_logs[name] = _logger(backend_shared.settings, shared, ctx, thread_logs)
+    for proxy in settings.proxies:
+        if proxy.disabled or not proxy.is_frontend:
+            continue
+        target = proxy.name if proxy.kind == "listen" and proxy.servers else proxy.default_backend
+        if target is None and proxy.kind == "listen":
+            target = proxy.name
+        backend = room.backends.get(target) if target else None
+        logger = _logger(proxy, shared, ctx, thread_logs)
+        counters = shared.front_counters[proxy.name]
+        frontend = Frontend(
+            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+        )
+        room.fronts[proxy.name] = FrontRoom(
+            room,
+            frontend,
+            FrontConf(proxy, settings.global_),
+            backend,
+            confs.get(target) if target else None,
+        )
+    return room
+
+
+def add_to_runtime(runtime: Runtime, room: Room, shared: Shared) -> None:
+    """Show this thread's side to the reports."""
+    runtime.thread_logs.append(room.thread_logs)
+    for proxy in runtime.proxies:
+        front = room.fronts.get(proxy.name) if proxy.settings.is_frontend else None
+        if front is not None:
+            proxy.frontends.append(front.frontend)
+        if proxy.settings.is_backend:
+            proxy.backends.append(room.backends[proxy.name])
+            proxy.shared = shared.backends[proxy.name]
+
+
+def open_runtime_sockets(
+    ctx: ThreadContext, runtime: Runtime, sockets: list[tuple[StatsSocket, socket.socket]]
+) -> None:
+    """Serve the runtime sockets on this thread alone."""
+    for stats_socket, sock in sockets:
+        Acceptor(ctx, sock, CliStarter(runtime, stats_socket), lambda: 1, spread=False)
+
+
+def _logger(
+    proxy: ProxySettings, shared: Shared, ctx: ThreadContext, thread_logs: ThreadLogs
+) -> Logger:
+    glob = shared.settings.global_
+    return make_logger(
+        proxy.logs,
+        proxy.log_tag or glob.log_tag,
+        shared.pid,
+        ctx,
+        mode=proxy.mode,
+        options=proxy.options | _LOG_OPTIONS.get(proxy.log_format, frozenset()),
+        thread_logs=thread_logs,
+    )
+
+
+def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
+    """Register every listening socket with this thread's poller."""
+    glob = shared.settings.global_
+    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
+    if max_accept <= 0:
+        max_accept = 1 << 20
+    for number, listener in enumerate(shared.listeners, 1):
+        front = room.fronts[listener.proxy.name]
+        front.listener_id = number
+        limit = listener.proxy.maxconn
+
+        def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
+            left = shared.maxconn - room.connections(ctx)
+            if limit is not None:
+                left = min(left, limit - front.frontend.load.total(ctx.now))
+            return left
+
+        acceptor = Acceptor(
+            ctx,
+            listener.sock,
+            SessionStarter(listener.proxy.name, listener.proxy.mode),
+            room_left,
+            max_accept,
+        )
+        room.acceptors.append(acceptor)

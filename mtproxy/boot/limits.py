@@ -1,0 +1,68 @@
+"""How many connections the process may have, and the descriptors they need. Main thread, at start."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+from mtproxy.base.settings import Settings
+
+#: descriptors of each thread: poller, wake-up, log sockets
+_PER_THREAD = 4
+#: standard streams, configuration and what libraries keep open
+_BASE = 16
+#: never fewer connections than this when nothing is configured
+_MIN_MAXCONN = 100
+
+
+class LimitError(Exception):
+    """The configuration wants more descriptors than the system allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    #: client connections of the whole process
+    maxconn: int
+    #: descriptors that `maxconn` connections need
+    maxsock: int
+    warnings: tuple[str, ...] = ()
+
+
+def fixed_descriptors(settings: Settings, nbthread: int) -> int:
+    """Descriptors that are needed beside those of connections."""
+    listeners = sum(len(p.binds) for p in settings.proxies) + len(settings.global_.stats_sockets)
+    checks = sum(1 for p in settings.proxies for s in p.servers if s.check is not None)
+    return _BASE + nbthread * _PER_THREAD + listeners + checks + 16 * len(
+        settings.global_.stats_sockets
+    )
+
+
+def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = None) -> Limits:
+    """Find `maxconn` and raise the soft limit on open files to what it needs.
+
+    A connection takes two descriptors, one on each side (manual 3.2 `maxconn`, `ulimit-n`,
+    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with less.
+    """
+    glob = settings.global_
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ceiling = hard if hard != resource.RLIM_INFINITY else 1 << 30
+    fixed = fixed_descriptors(settings, nbthread)
+    maxconn = cmdline_maxconn or glob.maxconn
+    warnings: list[str] = []
+    if maxconn is None:
+        budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
+        maxconn = max(_MIN_MAXCONN, (budget - fixed) // 2)
+    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
+    if needed > ceiling:
+        message = (
+            f"Cannot raise FD limit to {needed}, limit is {ceiling}"
+        )
+        if glob.strict_limits:
+            raise LimitError(f"{message}.")
+        warnings.append(f"{message}. This will fail in >= v2.3")
+        warnings[-1] = f"{message}; going on with what is allowed ('no strict-limits')."
+        needed = ceiling
+        maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return Limits(maxconn, needed, tuple(warnings))

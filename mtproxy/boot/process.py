@@ -1,0 +1,77 @@
+"""The process as the system sees it: daemon, pid file, root directory, user. Main thread, at start."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import signal
+import sys
+from collections.abc import Iterable
+
+from mtproxy.base.settings import GlobalSettings
+
+
+class ProcessError(Exception):
+    """A step failed; the text says which."""
+
+
+def daemonize() -> None:
+    """Go to the background: the parent exits 0 at once, the child leads a session of its own.
+
+    Called when everything that can fail visibly is done, and before any thread exists.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.fork() > 0:
+        os._exit(0)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    if null > 2:
+        os.close(null)
+
+
+def write_pidfile(path: str) -> None:
+    """Write our pid, as HAProxy does, one line. Raises ProcessError."""
+    try:
+        with open(path, "w", encoding="ascii") as f:
+            f.write(f"{os.getpid()}\n")
+    except OSError as e:
+        raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
+
+
+def confine(settings: GlobalSettings) -> None:
+    """Change root directory, group and user as configured. Raises ProcessError."""
+    try:
+        uid = settings.uid
+        gid = settings.gid
+        if settings.group is not None:
+            gid = grp.getgrnam(settings.group).gr_gid
+        if settings.user is not None:
+            uid = pwd.getpwnam(settings.user).pw_uid
+        if settings.chroot is not None:
+            os.chroot(settings.chroot)
+            os.chdir("/")
+        if gid is not None:
+            if os.geteuid() == 0:
+                os.setgroups([])
+            os.setgid(gid)
+        if uid is not None:
+            os.setuid(uid)
+    except KeyError as e:
+        raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
+    except OSError as e:
+        raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+
+
+def stop_others(pids: Iterable[int], *, at_once: bool) -> None:
+    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st)."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGTERM if at_once else signal.SIGUSR1)
+        except ProcessLookupError:
+            continue  # it has ended by itself
+        except PermissionError as e:
+            raise ProcessError(f"cannot signal process {pid}: {e.strerror}") from e

@@ -1,0 +1,198 @@
+"""From a valid configuration to a running process, and out of it again. Main thread."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+
+from mtproxy import __version__
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings, StatsSocket
+from mtproxy.boot import build, limits, process
+from mtproxy.boot.report import say
+from mtproxy.net.sockets import BindError, listen
+from mtproxy.proxy.check import start_checks
+from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stream.connect import purge_idle
+from mtproxy.sync import debug as lock_debug
+from mtproxy.sync import stats as lock_stats
+
+DEFAULT_BACKLOG = 4096
+RUNTIME_BACKLOG = 128
+MAX_THREADS = 64
+
+
+def run(settings: Settings, options: CommandLine) -> int:
+    """Start the proxy and serve until it is stopped. Returns the exit code."""
+    glob = settings.global_
+    nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    quiet = glob.quiet or options.quiet
+    _warn_about_the_gil(nbthread)
+    try:
+        found = limits.work_out(settings, nbthread, options.maxconn)
+    except limits.LimitError as e:
+        say("ALERT", f"[mtproxy.main()] {e}")
+        return 1
+    for warning in found.warnings:
+        say("WARNING", f"[mtproxy.main()] {warning}")
+    os.environ.update(settings.environment)
+    listeners, failures = _bind_all(settings)
+    sockets = _bind_runtime_sockets(settings, failures)
+    if failures:
+        for failure in failures:
+            say("ALERT", failure)
+        say("ALERT", f"[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
+        return 1
+    try:
+        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
+            process.daemonize()
+        pidfile = options.pidfile or glob.pidfile
+        if pidfile:
+            process.write_pidfile(pidfile)
+        process.confine(glob)
+    except process.ProcessError as e:
+        say("ALERT", f"[mtproxy.main()] {e}")
+        return 1
+
+    if options.check_locks:
+        lock_debug.enable()
+    lock_stats.configure(nbthread)
+    depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
+    pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
+    shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
+    runtime = Runtime(settings, pool, maxconn=found.maxconn, ulimit_n=found.maxsock)
+    runtime.listeners = len(listeners) + len(sockets)
+
+    def setup(ctx: ThreadContext) -> None:
+        ctx.room = room = build.build_room(ctx, shared)
+        build.add_to_runtime(runtime, room, shared)
+        build.open_acceptors(ctx, room, shared)
+        ctx.housekeepers.append(_housekeeping)
+
+    def ready(ctx: ThreadContext) -> None:
+        build.open_runtime_sockets(ctx, runtime, sockets)
+        ctx.housekeepers.append(lambda _ctx: runtime.rates.sample())
+        start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
+        process.stop_others(options.stop_pids, at_once=options.stop_at_once)
+        if not quiet:
+            _announce(settings, nbthread)
+        gc.collect()
+        gc.freeze()
+
+    pool.on_soft_stop.append(_stop_listening)
+    _install_signals(pool, settings)
+    pool.run(setup, ready)
+    return 1 if pool.failed else 0
+
+
+def _warn_about_the_gil(nbthread: int) -> None:
+    enabled = getattr(sys, "_is_gil_enabled", None)
+    if enabled is None or enabled():
+        say(
+            "WARNING",
+            "this Python has a global interpreter lock: all threads together use one CPU. "
+            "Run mtproxy on a free-threaded build (python3.13t) to use them all."
+            + (" 'nbthread 1' costs least here." if nbthread > 1 else ""),
+        )
+
+
+def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]:
+    listeners: list[build.BoundListener] = []
+    failures: list[str] = []
+    for proxy in settings.proxies:
+        if proxy.disabled:
+            continue
+        for bind in proxy.binds:
+            backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
+            try:
+                sock = listen(bind, backlog)
+            except BindError as e:
+                kind = "proxy" if proxy.kind == "listen" else proxy.kind
+                failures.append(f"Starting {kind} {proxy.name}: {e}")
+            else:
+                listeners.append(build.BoundListener(proxy, bind, sock))
+    return listeners, failures
+
+
+def _bind_runtime_sockets(
+    settings: Settings, failures: list[str]
+) -> list[tuple[StatsSocket, socket.socket]]:
+    sockets = []
+    for stats_socket in settings.global_.stats_sockets:
+        try:
+            sockets.append((stats_socket, listen(stats_socket.bind, RUNTIME_BACKLOG)))
+        except BindError as e:
+            failures.append(f"Starting frontend GLOBAL: {e}")
+    return sockets
+
+
+def _describe(bind: BindSettings) -> str:
+    address = bind.address
+    if address.kind is AddressKind.FD:
+        return f"inherited descriptor {address.fd}"
+    if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
+        return f"{address.kind.value}@{address.host}"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"
+
+
+def _announce(settings: Settings, nbthread: int) -> None:
+    """Tell whoever started us what we listen on."""
+    threads = f"{nbthread} thread{'s' * (nbthread > 1)}"
+    say("NOTICE", f"mtproxy {__version__} is running on {threads}")
+    for proxy in settings.proxies:
+        if proxy.binds and not proxy.disabled:
+            where = ", ".join(_describe(b) for b in proxy.binds)
+            say("NOTICE", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
+    for stats_socket in settings.global_.stats_sockets:
+        say("NOTICE", f"runtime socket on {_describe(stats_socket.bind)}")
+
+
+def _housekeeping(ctx: ThreadContext) -> None:
+    """Once a second on every thread."""
+    room = ctx.room
+    for backend in room.backends.values():
+        for server in backend.servers:
+            if server.idle:
+                purge_idle(server, ctx.now)
+    room.after_session(ctx)
+    if ctx.pool.stopping:
+        _leave_when_empty(ctx)
+
+
+def _stop_listening(ctx: ThreadContext) -> None:
+    """Soft stop on one thread: no new connections; idle ones are closed by their streams."""
+    for acceptor in ctx.room.acceptors:
+        acceptor.pause()
+    for front in ctx.room.fronts.values():
+        for stream in list(front.streams):
+            stream.task.wake()
+    _leave_when_empty(ctx)
+
+
+def _leave_when_empty(ctx: ThreadContext) -> None:
+    if all(shared.conns == 0 and not shared.inbox for shared in ctx.pool.shareds):
+        ctx.pool.hard_stop()
+
+
+def _install_signals(pool: Pool, settings: Settings) -> None:
+    """Manual, management guide section 4: TERM and INT stop now, USR1 stops softly."""
+    glob = settings.global_
+
+    def soft() -> None:
+        say("WARNING", "stopping softly: no new connections; waiting for the others to end")
+        pool.soft_stop()
+        if glob.hard_stop_after is not None:
+            pool.hard_stop_at(monotonic_ms() + glob.hard_stop_after)
+
+    pool.handle_signal(signal.SIGTERM, pool.hard_stop)
+    pool.handle_signal(signal.SIGINT, pool.hard_stop)
+    pool.handle_signal(signal.SIGUSR1, soft)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
+        signal.signal(ignored, signal.SIG_IGN)

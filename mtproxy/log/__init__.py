@@ -1,0 +1,1 @@
+"""Traffic and state-change logs: line formats, syslog headers and senders that never block."""

@@ -1,0 +1,323 @@
+"""Log formats: text in HAProxy's `%` language in, one compiled Python expression out.
+
+`compile_format` generates a single f-string over the record's attributes and compiles it, so that a
+line costs one expression. Each thread compiles its own functions (code objects are shared, dates
+and counters are not); a compiled function may only be called by the thread whose `LineDates` it was
+given. Nothing here does I/O.
+
+Spaces follow the manual (8.2.6) and what HAProxy does: several are merged into one, a leading one
+is dropped, and the space after a variable that came out empty is swallowed when another space
+stands before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import CodeType
+from typing import Any
+
+from mtproxy.log import escape
+from mtproxy.log.aliases import ALIASES, CAPTURES, HTTP_ONLY, PARTIAL, Flags
+from mtproxy.log.dates import LineDates
+from mtproxy.log.record import LogRecord
+
+#: `option httplog`
+HTTPLOG = (
+    "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc "
+    "%ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r"
+)
+#: `option httplog clf`
+CLFLOG = (
+    '%{+Q}o %{-Q}ci - - [%trg] %r %ST %B "" "" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc '
+    "%ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl"
+)
+#: `option tcplog`
+TCPLOG = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq"
+#: without any format option: said when the connection is accepted
+DEFAULTLOG_HTTP = "Connect from %ci:%cp to %fi:%fp (%f/HTTP)"
+DEFAULTLOG_TCP = "Connect from %ci:%cp to %fi:%fp (%f/TCP)"
+
+#: `tune.http.logurilen`: a request line longer than this minus one is cut
+DEFAULT_URI_LENGTH = 1024
+
+Formatter = Callable[[LogRecord], str]
+
+
+class FormatError(ValueError):
+    """A format that cannot be compiled; `position` is the offset of the offending `%`."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Text that stands in the line as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A blank; several in a row are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A variable with the flags in force where it stands."""
+
+    name: str
+    flags: Flags
+    position: int
+
+
+Piece = Literal | Space | Field
+
+_VARIABLE = re.compile(r"%(?:\{(?P<flags>[^}]*)\})?(?P<name>[A-Za-z]+|%|\[)?")
+
+
+def parse_format(text: str, *, http: bool = True) -> list[Piece]:
+    """Split a format into pieces. Raises FormatError for unknown variables and flags.
+
+    `http` False refuses the variables that exist in `mode http` only.
+    """
+    pieces: list[Piece] = []
+    defaults = Flags()
+    at = 0
+    while at < len(text):
+        if text[at] == " ":
+            pieces.append(Space())
+            at += 1
+            continue
+        if text[at] != "%":
+            end = at
+            while end < len(text) and text[end] not in " %":
+                end += 1
+            pieces.append(Literal(text[at:end]))
+            at = end
+            continue
+        match = _VARIABLE.match(text, at)
+        assert match is not None  # it matches a single %
+        name = match["name"]
+        if name == "%":
+            pieces.append(Literal("%"))
+        elif name == "[":
+            raise FormatError("sample expressions (%[...]) are not supported yet", at)
+        else:
+            flags = _flags(match["flags"], defaults, at)
+            if name == "o":
+                defaults = flags
+            else:
+                pieces.append(_field(name, flags, at, http=http))
+        at = match.end()
+    return pieces
+
+
+def _flags(text: str | None, defaults: Flags, position: int) -> Flags:
+    flags = defaults
+    for item in (text or "").split(","):
+        sign, letter = item[:1], item[1:]
+        if not item.strip():
+            continue
+        attribute = {"Q": "quote", "X": "hexa", "E": "escape"}.get(letter)
+        if sign not in ("+", "-") or attribute is None:
+            raise FormatError(f"unknown flag '{item}' in a log format: +Q, +X, +E or -", position)
+        flags = replace(flags, **{attribute: sign == "+"})
+    return flags
+
+
+def _field(name: str | None, flags: Flags, position: int, *, http: bool) -> Field:
+    if name is None:
+        raise FormatError("'%' begins a variable; to emit the character itself, use '%%'", position)
+    alias = ALIASES.get(name)
+    if alias is None:
+        raise FormatError(
+            f"no such format variable '{name}'. To emit the '%' character itself, use '%%'",
+            position,
+        )
+    if not http and (alias.http or name in HTTP_ONLY):
+        raise FormatError(f"format variable '%{name}' is reserved for HTTP mode", position)
+    return Field(name, flags, position)
+
+
+# --- code generation ---------------------------------------------------------------------------
+
+
+def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: bool = False) -> str:
+    """The pieces as the source of one f-string.
+
+    While walking, `space` says what the line built so far ends with: True a space, False something
+    else, or the list of expressions that all have to be false for it to be a space.
+    """
+    out: list[str] = []
+    space: bool | list[str] = True
+    for piece in pieces:
+        match piece:
+            case Space():
+                if space is False:
+                    out.append(" ")
+                elif isinstance(space, list):
+                    tests = " or ".join(space)
+                    out.append("{' ' if " + tests + " else ''}")
+                space = True
+            case Literal(text):
+                out.append(_quoted(text))
+                space = False
+            case Field(name, flags):
+                if name in CAPTURES and not captures:
+                    continue
+                alias = ALIASES[name]
+                if logasap and name in PARTIAL:
+                    out.append("+")
+                out.append(alias.fragment(flags))
+                if alias.filled is None or (flags.quote and name == "HQ"):
+                    space = False
+                elif space is not False:
+                    space = [alias.filled] if space is True else [*space, alias.filled]
+    return 'f"' + "".join(out) + '"'
+
+
+def _quoted(text: str) -> str:
+    """Literal text for the inside of an f-string between double quotes."""
+    ascii_text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    escaped = ascii_text.encode("unicode_escape").decode("ascii")
+    return escaped.replace('"', '\\"').replace("{", "{{").replace("}", "}}")
+
+
+_code_cache: dict[str, CodeType] = {}
+
+
+def compiled(source: str, mode: str = "eval") -> CodeType:
+    """Compile once per process; two threads that race compile twice and one wins, harmlessly."""
+    code = _code_cache.get(source)
+    if code is None:
+        code = _code_cache[source] = compile(source, "<log format>", mode)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class FormatContext:
+    """What a format needs beside the record. All of it belongs to the calling thread."""
+
+    dates: LineDates
+    pid: int = 0
+    hostname: str = ""
+    uri_length: int = DEFAULT_URI_LENGTH
+    next_log_number: Callable[[], int] | None = None
+
+
+def namespace(context: FormatContext) -> dict[str, Any]:
+    """The names that generated expressions use."""
+    limit = context.uri_length - 1
+
+    def uri(line: bytes | None) -> str:
+        if line is None:
+            return escape.BADREQ
+        if len(line) > limit:
+            line = line[:limit]
+        # Written out here: this is the one conversion of every HTTP line.
+        if not line.translate(None, escape.URI_SAFE):
+            return line.decode("ascii")
+        return escape.encode(line, escape.URI_SAFE)
+
+    dates = context.dates
+    return {
+        "clf": dates.clf,
+        "gmt": dates.gmt,
+        "local": dates.local,
+        "millis": dates.millis,
+        "pid": context.pid,
+        "hostname": context.hostname,
+        "next_log_number": context.next_log_number or itertools.count().__next__,
+        "uri": uri,
+        "method": lambda line: _part(uri(line), 0),
+        "target": lambda line: _part(uri(line), 1),
+        "version": lambda line: _part(uri(line), 2),
+        "path_without_query": lambda line: _part(uri(line), 1).partition("?")[0],
+        "path_only": lambda line: _path_only(_part(uri(line), 1)),
+        "query": lambda line: _query(_part(uri(line), 1)),
+        "encode": escape.encode,
+        "structured": escape.structured,
+        "header_block": escape.header_block,
+        "header_list": escape.header_list,
+        "COOKIE_SAFE": escape.COOKIE_SAFE,
+        "hex_address": hex_address,
+        "data_time": data_time,
+        "format": format,
+    }
+
+
+def compile_format(
+    text: str,
+    *,
+    context: FormatContext | None = None,
+    http: bool = True,
+    logasap: bool = False,
+    captures: bool = False,
+) -> Formatter:
+    """Compile `text` into a function from a record to its line (without header and newline).
+
+    `captures` says whether the frontend has `capture` lines: without any, %hr and the like vanish
+    from the code. Raises FormatError.
+    """
+    source = expression_source(parse_format(text, http=http), logasap=logasap, captures=captures)
+    names = namespace(context or FormatContext(LineDates()))
+    # eval() of our own generated source: names come from ALIASES, literals are escaped above.
+    formatter: Formatter = eval(compiled("lambda r: " + source), names)  # noqa: S307
+    return formatter
+
+
+# --- parts that only custom formats use ----------------------------------------------------------
+
+
+def _part(line: str, index: int) -> str:
+    """Method, target or version of an encoded request line; "<BADREQ>" for a line without that
+    part.
+    """
+    if line == escape.BADREQ:
+        return line
+    parts = line.split(" ")
+    if index == 2:
+        return parts[-1] if len(parts) > 2 else escape.BADREQ
+    return parts[index] if index < len(parts) else escape.BADREQ
+
+
+def _path_only(target: str) -> str:
+    path = target.partition("?")[0]
+    scheme = path.find("://")
+    if scheme < 0:
+        return path
+    slash = path.find("/", scheme + 3)
+    return path[slash:] if slash >= 0 else ""
+
+
+def _query(target: str) -> str:
+    if target == escape.BADREQ:
+        return target
+    mark = target.find("?")
+    return target[mark:] if mark >= 0 else ""
+
+
+def hex_address(address: str | None) -> str:
+    """An IP address as hexadecimal digits (flag X); anything else as it is."""
+    if address is None:
+        return "-"
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_pton(family, address).hex().upper()
+        except OSError:
+            continue
+    return address
+
+
+def data_time(r: LogRecord) -> int:
+    """%Td: the time spent on data, -1 when the response never came."""
+    if r.t_r < 0 and r.status != -1:
+        return -1
+    done = sum(max(t, 0) for t in (r.t_q, r.t_w, r.t_c, r.t_r))
+    return r.t_t - done

@@ -1,0 +1,102 @@
+"""What a stream reads of the configuration, worked out once at load: ticks instead of options.
+
+`FrontConf` and `BackConf` are immutable after their making; each thread has its own. All times are
+milliseconds; "none" is FOREVER, which added to a tick never comes.
+"""
+
+from __future__ import annotations
+
+from mtproxy.base.clock import NEVER
+from mtproxy.base.settings import GlobalSettings, ProxySettings
+
+#: a timeout that never expires, still a number that can be added to a tick
+FOREVER = NEVER >> 1
+
+DEFAULT_BUFSIZE = 16384
+DEFAULT_MAXREWRITE = 1024
+#: counts the end of the head as one
+DEFAULT_MAXHDR = 101
+
+
+def _ms(*values: int | None) -> int:
+    """The first timeout that is set; 0 counts as not set, as in HAProxy."""
+    for value in values:
+        if value:
+            return value
+    return FOREVER
+
+
+class FrontConf:
+    """The client side of a stream."""
+
+    __slots__ = (
+        "abortonclose",
+        "bufsize",
+        "client",
+        "client_fin",
+        "forwardfor",
+        "forwardfor_if_none",
+        "http_request",
+        "httpclose",
+        "keep_alive",
+        "logasap",
+        "max_head",
+        "monitor_uri",
+        "nolinger",
+        "tcpka",
+    )
+
+    def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
+        t = proxy.timeouts
+        self.client = _ms(t.client)
+        self.client_fin = _ms(t.client_fin, t.client)
+        self.http_request = _ms(t.http_request, t.client)
+        self.keep_alive = _ms(t.http_keep_alive, t.http_request, t.client)
+        self.bufsize = int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
+        self.max_head = self.bufsize - int(global_.tune.get("tune.maxrewrite", DEFAULT_MAXREWRITE))
+        options = proxy.options
+        self.httpclose = "httpclose" in options
+        self.abortonclose = "abortonclose" in options
+        self.nolinger = "nolinger" in options
+        self.tcpka = bool(options & {"tcpka", "clitcpka"})
+        self.logasap = "logasap" in options
+        self.forwardfor = proxy.forwardfor
+        self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
+        self.monitor_uri = proxy.monitor_uri
+
+
+class BackConf:
+    """The server side of a stream."""
+
+    __slots__ = (
+        "abortonclose",
+        "close_server",
+        "connect",
+        "forwardfor",
+        "httpclose",
+        "redispatch",
+        "retries",
+        "reuse",
+        "server",
+        "server_fin",
+        "tcpka",
+        "tunnel",
+    )
+
+    def __init__(self, proxy: ProxySettings) -> None:
+        t = proxy.timeouts
+        self.server = _ms(t.server)
+        self.server_fin = _ms(t.server_fin, t.server)
+        self.connect = _ms(t.connect)
+        self.tunnel = _ms(t.tunnel) if t.tunnel else 0
+        options = proxy.options
+        self.httpclose = "httpclose" in options
+        #: the server connection serves one request only
+        self.close_server = bool(options & {"httpclose", "http-server-close"})
+        self.abortonclose = "abortonclose" in options
+        #: 0: never, -1: on the last retry, N: every N-th retry, -N: counted from the last
+        self.redispatch = proxy.redispatch
+        self.retries = proxy.retries
+        self.reuse = proxy.http_reuse
+        self.tcpka = bool(options & {"tcpka", "srvtcpka"})
+        self.forwardfor = proxy.forwardfor

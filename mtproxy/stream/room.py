@@ -1,0 +1,105 @@
+"""One thread's runtime objects of one listener: what `start_session` finds for a new connection.
+
+`FrontRoom` ties a frontend's own side on this thread to its configuration, its balancer and the
+other threads' counters (which are only read). `Room` is everything of one thread. Built by boot
+before the thread's loop runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.http.cache import HeadCache
+
+if TYPE_CHECKING:
+    from mtproxy.log.logger import Logger, ThreadLogs
+    from mtproxy.net.listener import Acceptor
+    from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.frontend import Frontend
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.stream.conf import BackConf, FrontConf
+    from mtproxy.stream.stream import Stream
+
+
+class FrontRoom:
+    """A frontend on one thread."""
+
+    __slots__ = (
+        "acceptors",
+        "backend",
+        "bconf",
+        "cache",
+        "conf",
+        "frontend",
+        "listener_id",
+        "room",
+        "streams",
+    )
+
+    def __init__(
+        self,
+        room: Room,
+        frontend: Frontend,
+        conf: FrontConf,
+        backend: Backend | None,
+        bconf: BackConf | None,
+    ) -> None:
+        self.room = room
+        self.frontend = frontend
+        self.conf = conf
+        self.backend = backend
+        self.bconf = bconf
+        self.cache = room.cache
+        self.listener_id = 1
+        #: live client connections of this thread
+        self.streams: set[Stream] = set()
+        self.acceptors: list[Acceptor] = []
+
+    def after_session(self, ctx: ThreadContext) -> None:
+        """A connection has ended: a paused listener may have room again; a stopping thread may end."""
+        self.room.after_session(ctx)
+
+
+class Room:
+    """All runtime objects of one thread."""
+
+    __slots__ = (
+        "acceptors",
+        "backend_logs",
+        "backends",
+        "cache",
+        "fronts",
+        "others",
+        "others_tick",
+        "quiet",
+        "thread_logs",
+    )
+
+    thread_logs: ThreadLogs
+
+    def __init__(self, max_headers: int) -> None:
+        #: say nothing on standard error
+        self.quiet = False
+        #: loggers for changes of state, by backend
+        self.backend_logs: dict[str | None, Logger] = {}
+        self.cache = HeadCache(max_headers)
+        self.fronts: dict[str, FrontRoom] = {}
+        self.backends: dict[str, Backend] = {}
+        self.acceptors: list[Acceptor] = []
+        self.others = 0
+        self.others_tick = -1
+
+    def connections(self, ctx: ThreadContext) -> int:
+        """Client connections of the whole process; what other threads did may be a tick old."""
+        if ctx.now != self.others_tick:
+            self.others_tick = ctx.now
+            self.others = 0
+            if ctx.pool.nbthread > 1:
+                mine = ctx.shared
+                self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+        return self.others + ctx.shared.conns
+
+    def after_session(self, ctx: ThreadContext) -> None:
+        for acceptor in self.acceptors:
+            if acceptor.paused and not ctx.pool.stopping and acceptor.room_left() > 0:
+                acceptor.resume()

@@ -1,0 +1,312 @@
+"""Stream: one client connection, what is known of its current transaction, and its accounting.
+
+The class is also the log record (see log.record): its fields are the last word on what happened.
+`TcpStream` and `HttpStream` add the protocol. Owner thread only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mtproxy.base.settings import AddressKind
+from mtproxy.net.connection import ENDED, Connection
+from mtproxy.net.sockets import peer_text
+from mtproxy.stream.conf import FOREVER
+
+if TYPE_CHECKING:
+    from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
+    from mtproxy.proxy.frontend import Frontend
+    from mtproxy.proxy.server import Server
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.tasklet import Task
+    from mtproxy.stream.conf import BackConf, FrontConf
+    from mtproxy.stream.room import FrontRoom
+
+#: numbers transactions of the whole process, for %rt; next() on it is atomic
+_serial = itertools.count(1)
+next_serial = _serial.__next__
+
+NOSRV = "<NOSRV>"
+
+
+class Stop(Exception):
+    """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
+    ended it and when (the two letters of manual 8.5)."""
+
+    def __init__(self, status: int, state: str) -> None:
+        super().__init__(status, state)
+        self.status = status
+        self.state = state
+
+
+class Stream:
+    """State of one client connection.
+
+    `client_expire` and `server_expire` are the ticks at which each side's silence is too long.
+    """
+
+    __slots__ = (
+        "accept_ms",
+        "accept_tick",
+        "backend",
+        "backend_queue",
+        "bconf",
+        "be",
+        "bytes_read",
+        "bytes_uploaded",
+        "captured_request_headers",
+        "captured_response_headers",
+        "client_expire",
+        "client_ip",
+        "client_port",
+        "conf",
+        "conn",
+        "ctx",
+        "dst_text",
+        "fe",
+        "frontend",
+        "is_http",
+        "logged",
+        "null",
+        "redispatched",
+        "request_cookie",
+        "request_count",
+        "request_line",
+        "response_cookie",
+        "retries",
+        "room",
+        "sconn",
+        "server",
+        "server_expire",
+        "server_ip",
+        "server_port",
+        "srv",
+        "srv_queue",
+        "started",
+        "status",
+        "t_R",
+        "t_a",
+        "t_c",
+        "t_h",
+        "t_i",
+        "t_q",
+        "t_r",
+        "t_t",
+        "t_w",
+        "task",
+        "term_state",
+        "tls_cipher",
+        "tls_version",
+        "unique_id",
+    )
+
+    task: Task
+    conn: Connection
+    bconf: BackConf
+    be: Backend | None
+    conf: FrontConf
+    fe: Frontend
+    captured_request_headers: Sequence[bytes | None]
+    captured_response_headers: Sequence[bytes | None]
+
+    def __init__(
+        self, ctx: ThreadContext, room: FrontRoom, sock: socket.socket, peer: object
+    ) -> None:
+        self.ctx = ctx
+        self.room = room
+        self.fe = room.frontend
+        self.conf = room.conf
+        self.frontend = room.frontend.name
+        self.client_ip, self.client_port = peer_text(peer)
+        if self.client_ip == "unix":
+            self.client_port = room.listener_id
+        self.dst_text: tuple[str, int] | None = None
+        self.is_http = False
+        self.accept_tick = ctx.now
+        self.sconn: Connection | None = None
+        self.srv: Server | None = None
+        self.captured_request_headers = ()
+        self.captured_response_headers = ()
+        self.request_cookie: bytes | None = None
+        self.response_cookie: bytes | None = None
+        self.unique_id: str | None = None
+        self.tls_version: str | None = None
+        self.tls_cipher: str | None = None
+        self.srv_queue = 0
+        self.backend_queue = 0
+        self.t_h = self.t_i = 0
+        self.t_R = -1
+        self.t_a = self.t_t = self.t_q = 0
+        self.status = -1
+        self.null = False
+        self.term_state = "--"
+        self.retries = 0
+        self.redispatched = False
+        self.request_line: bytes | None = None
+        self.request_count = 0
+        self.client_expire = FOREVER
+        self.server_expire = FOREVER
+        self.be = None
+        self.server_ip: str | None = None
+        self.server_port = 0
+        self.started = False
+        self.begin(ctx.now)
+
+    # --- one transaction
+    def begin(self, now: int) -> None:
+        """Forget the last transaction. Only what its end does not set anyway is set here."""
+        self.accept_ms = now + self.ctx.wall_offset
+        self.backend = self.frontend
+        self.server = NOSRV
+        self.t_w = self.t_c = self.t_r = -1
+        self.bytes_read = 0
+        self.bytes_uploaded = 0
+        self.logged = False
+        if self.retries:
+            self.retries = 0
+            self.redispatched = False
+
+    @property
+    def dst_ip(self) -> str:
+        return self._destination()[0]
+
+    @property
+    def dst_port(self) -> int:
+        return self._destination()[1]
+
+    def _destination(self) -> tuple[str, int]:
+        """The address the client connected to; asked for only when a log line wants it."""
+        if self.dst_text is None:
+            try:
+                self.dst_text = peer_text(self.conn.sock.getsockname())
+            except OSError:  # the socket is closed already
+                self.dst_text = ("0.0.0.0", 0)  # noqa: S104
+            if self.dst_text[0] == "unix":
+                self.dst_text = ("unix", self.room.listener_id)
+        return self.dst_text
+
+    # --- what the log says of the load, this stream included
+    @property
+    def act_conn(self) -> int:
+        return self.room.room.connections(self.ctx)
+
+    @property
+    def fe_conn(self) -> int:
+        return self.fe.load.total(self.ctx.now)
+
+    @property
+    def be_conn(self) -> int:
+        # HAProxy logs an HTTP request when it has left its backend already
+        be = self.be
+        return 0 if be is None else be.load.total(self.ctx.now) - self.is_http
+
+    @property
+    def srv_conn(self) -> int:
+        srv = self.srv
+        return 0 if srv is None else srv.load.total(self.ctx.now) - self.is_http
+
+    @property
+    def backend_src_ip(self) -> str | None:
+        return None if self.sconn is None else peer_text(self.sconn.sock.getsockname())[0]
+
+    @property
+    def backend_src_port(self) -> int:
+        return 0 if self.sconn is None else peer_text(self.sconn.sock.getsockname())[1]
+
+    # --- the connection as a whole
+    def open_session(self) -> None:
+        """Account for a client connection that is served here."""
+        counters = self.fe.counters
+        counters.cum_conn += 1
+        counters.cum_sess += 1
+        counters.conn_cur += 1
+        self.ctx.shared.conns += 1
+        self.room.streams.add(self)
+        self.started = True
+
+    def close_session(self) -> None:
+        """The end of the client connection, however it came."""
+        self.drop_server()
+        self.leave_backend()
+        self.conn.close()
+        if self.started:
+            self.started = False
+            self.fe.counters.conn_cur -= 1
+            self.ctx.shared.conns -= 1
+            self.room.streams.discard(self)
+            self.room.after_session(self.ctx)
+
+    # --- the backend and the server
+    def enter_backend(self, be: Backend, bconf: BackConf) -> None:
+        self.be = be
+        self.bconf = bconf
+        self.backend = be.name
+        counters = be.counters
+        counters.conn_cur += 1
+        counters.cum_sess += 1
+
+    def leave_backend(self) -> None:
+        """Account for the end of the transaction's stay in its backend. Keeps the names for logs."""
+        be = self.be
+        if be is not None:
+            self.be = None
+            be.counters.conn_cur -= 1
+        srv = self.srv
+        if srv is not None:
+            self.srv = None
+            srv.release()
+
+    def drop_server(self) -> None:
+        """Close the server connection, if any."""
+        sconn = self.sconn
+        if sconn is not None:
+            self.sconn = None
+            sconn.close()
+
+    def set_server(self, srv: Server) -> None:
+        self.srv = srv
+        self.server = srv.name
+        counters = srv.counters
+        counters.cum_sess += 1
+        counters.cum_lbconn += 1
+
+    def finish(self) -> None:
+        """The last act of a transaction: bytes and the log line. The stream is still in its backend.
+
+        Bytes are counted on the server, or on the backend when there was no server: readers add a
+        backend's servers to what it counts itself (see stats.totals).
+        """
+        uploaded, read = self.bytes_uploaded, self.bytes_read
+        counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
+        counters.bytes_in += uploaded
+        counters.bytes_out += read
+        side = self.srv or self.be
+        if side is not None:
+            counters = side.counters
+            counters.bytes_in += uploaded
+            counters.bytes_out += read
+        log = self.fe.log
+        if log is not None and not self.logged:
+            self.logged = True
+            log(self)
+
+    # --- client state
+    @property
+    def client_gone(self) -> bool:
+        """The client has closed its side, or the connection is broken."""
+        return bool(self.conn.ready & ENDED)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.client_ip}:{self.client_port} {self.frontend} "
+            f"{self.backend}/{self.server} {self.term_state}>"
+        )
+
+
+def is_local(kind: AddressKind) -> bool:
+    """An address without ports."""
+    return kind in (AddressKind.UNIX, AddressKind.ABNS)

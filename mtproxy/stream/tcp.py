@@ -1,0 +1,75 @@
+"""`mode tcp`: choose a server when the client connects, then pass bytes both ways."""
+
+from __future__ import annotations
+
+from mtproxy.stream.connect import connect
+from mtproxy.stream.pump import Pump
+from mtproxy.stream.stream import Stop, Stream, next_serial
+from mtproxy.stream.tunnel import tunnel
+
+
+class TcpStream(Stream):
+    """One TCP session: the connection and its only transaction."""
+
+    __slots__ = ()
+
+    async def run(self) -> None:
+        """The session's coroutine."""
+        try:
+            self.open_session()
+            await self._serve()
+        finally:
+            self.close_session()
+
+    async def _serve(self) -> None:
+        ctx = self.ctx
+        self.request_count = next_serial()
+        be, bconf = self.room.backend, self.room.bconf
+        up = down = None
+        try:
+            if be is None or bconf is None:
+                raise Stop(503, "SC")
+            self.enter_backend(be, bconf)
+            self.t_w = 0
+            srv = be.pick(ctx)
+            if srv is None:
+                self.t_w = -1
+                be.counters.failed_conns += 1
+                raise Stop(503, "SC")
+            self.set_server(srv)
+            self.sconn = sconn = await connect(self)
+            self.conn.tasklet = sconn.tasklet = self.task
+            up = Pump(self.conn, sconn, self.conf.bufsize)
+            down = Pump(sconn, self.conn, self.conf.bufsize)
+            await tunnel(self, up, down)
+            self.term_state = "--"
+        except Stop as stop:
+            self.term_state = stop.state
+        except GeneratorExit:
+            self.term_state = "KD"
+            raise
+        finally:
+            for pump in (up, down):
+                if pump is not None:
+                    pump.close()
+            if up is not None and down is not None:
+                self.bytes_uploaded = up.received
+                self.bytes_read = down.sent
+            self._account()
+
+    def _account(self) -> None:
+        now = self.ctx.now
+        self.t_t = self.t_a = now - self.accept_tick
+        side = self.srv or self.be
+        if side is not None:
+            state = self.term_state
+            counters = side.counters
+            counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            counters.last_sess = (now + self.ctx.wall_offset) // 1000
+            if state[0] == "C":
+                counters.cli_aborts += 1
+            elif state == "SD":
+                counters.srv_aborts += 1
+        self.finish()
+
+

@@ -1,0 +1,98 @@
+"""Two pumps at once: plain TCP, and whatever follows an Upgrade or a CONNECT.
+
+A side that ends its input has the other side's output ended too, after everything was delivered
+(half-close is kept). Silence is judged per side: `timeout client` for the client, `timeout server`
+for the server, the `-fin` variants once the other direction has ended, or `timeout tunnel` for both
+where it is set (manual 4.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.sched.tasklet import park
+from mtproxy.stream.conf import FOREVER
+from mtproxy.stream.pump import Pump, SinkError, SourceError
+from mtproxy.stream.stream import Stop
+
+if TYPE_CHECKING:
+    from mtproxy.stream.stream import Stream
+
+
+async def tunnel(stream: Stream, up: Pump, down: Pump) -> None:
+    """Run both directions to their end. Raises Stop with the two letters of who ended it and when.
+
+    `up` is client to server, `down` server to client; both run until the end of their input.
+    The caller closes the pumps and adds their counts.
+    """
+    ctx = stream.ctx
+    task = stream.task
+    conf, bconf = stream.conf, stream.bconf
+    tunnel_timeout = bconf.tunnel
+    client_ms = tunnel_timeout or conf.client
+    server_ms = tunnel_timeout or bconf.server
+    stream.client_expire = ctx.now + client_ms
+    stream.server_expire = ctx.now + server_ms
+    up_ended = down_ended = False
+    while True:
+        now = ctx.now
+        moved_up = moved_down = False
+        if not up.done:
+            received, sent = up.received, up.sent
+            try:
+                moved_up = up.step()
+            except SourceError:
+                raise Stop(0, "CD") from None
+            except SinkError:
+                raise Stop(0, "SD") from None
+            if moved_up:
+                if up.received != received:
+                    stream.client_expire = now + client_ms
+                if up.sent != sent:
+                    stream.server_expire = now + server_ms
+        if not down.done:
+            received, sent = down.received, down.sent
+            try:
+                moved_down = down.step()
+            except SourceError:
+                raise Stop(0, "SD") from None
+            except SinkError:
+                raise Stop(0, "CD") from None
+            if moved_down:
+                if down.received != received:
+                    stream.server_expire = now + server_ms
+                if down.sent != sent:
+                    stream.client_expire = now + client_ms
+        if up.done and not up_ended:
+            up_ended = True
+            up.dst.shutdown_write()
+            server_ms = bconf.server_fin if bconf.server_fin != bconf.server else server_ms
+            stream.server_expire = now + server_ms
+        if down.done and not down_ended:
+            down_ended = True
+            down.dst.shutdown_write()
+            client_ms = conf.client_fin if conf.client_fin != conf.client else client_ms
+            stream.client_expire = now + client_ms
+        if up_ended and down_ended:
+            return
+        if up.more or down.more:
+            # bulk: let the others run, then go on
+            task.queue = ctx.bulk
+            task.wake()
+            await park()
+            task.queue = ctx.normal
+            continue
+        # A side is waited for while it may still send, or must still take something.
+        expire = FOREVER
+        if not up_ended or down.blocked_on_sink:
+            expire = stream.client_expire
+        if (not down_ended or up.blocked_on_sink) and stream.server_expire < expire:
+            expire = stream.server_expire
+        if now >= expire:
+            raise Stop(0, "cD" if expire == stream.client_expire else "sD")
+        task.expire = expire
+        if expire < task.timer:
+            ctx.timers.arm(task, expire)
+        await park()
+
+
