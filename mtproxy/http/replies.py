@@ -1,8 +1,9 @@
 """The built-in replies, byte for byte as a HAProxy client sees them (HAProxy manual, `errorfile`).
 
-Two shapes exist. A reply that takes the place of a response (`reply`) has lower-cased names and ends with what
-its connection needs; a reply to a client whose request could not be parsed or did not come in time (`early_reply`)
-is a fixed text that always closes. Constants and pure functions: any thread.
+Two shapes exist. A reply that takes the place of a response (`reply`) has lower-cased names and
+ends with what its connection needs; a reply to a client whose request could not be parsed or did
+not come in time (`early_reply`) is a fixed text that always closes. Constants and pure functions:
+any thread.
 """
 
 from __future__ import annotations
@@ -89,16 +90,16 @@ def reply(
 ) -> bytes:
     """The built-in reply in place of a response.
 
-    `connection` is the header line that the client's connection needs: CONNECTION_CLOSE_LINE, b"" (1.1
-    kept alive) or CONNECTION_KEEP_ALIVE_LINE (1.0 kept alive). `head_only` answers a HEAD request.
-    Raises KeyError for a status that has no built-in reply.
+    `connection` is the header line that the client's connection needs: CONNECTION_CLOSE_LINE, b""
+    (1.1 kept alive) or CONNECTION_KEEP_ALIVE_LINE (1.0 kept alive). `head_only` answers a HEAD
+    request. Raises KeyError for a status that has no built-in reply.
     """
     head = _HEADS[status] + connection + b"\r\n"
     return head if head_only else head + BODIES[status]
 
 
 def early_reply(status: int) -> bytes:
-    """The fixed text for a request that could not be parsed (400, 422) or did not come in time (408).
+    """The fixed text for a request that could not be parsed or did not come in time.
 
     The connection is closed after it, whatever the request said. Raises KeyError as `reply` does.
     """
