@@ -7,8 +7,9 @@ life. It holds no more than one partial size line or the trailer section, and be
 stream (and so to one thread).
 
 Refused with BadMessage, where HAProxy 2.6 or h11 take it: line ends without CR, extensions with
-control characters, sizes of more than 15 significant digits. Extensions are dropped, and so are
-trailer fields that frame, route or authenticate a message.
+control characters, sizes of more than 15 significant digits, trailer fields that frame or route a
+message. Extensions are dropped, and so are trailer fields that a message may have in its head
+only.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ TRAILERS_MAX: Final = 15360
 #: default number of trailer fields
 TRAILER_FIELDS_MAX: Final = 100
 
+#: fields that frame or route a message: a trailer section with one is refused, like an attack
+REFUSED_TRAILERS: Final = frozenset({b"content-length", b"host", b"transfer-encoding"})
 #: fields that a trailer section must not carry on (RFC 9110 section 6.5.1): they are dropped
 FORBIDDEN_TRAILERS: Final = frozenset(
     {
@@ -34,12 +37,10 @@ FORBIDDEN_TRAILERS: Final = frozenset(
         b"cache-control",
         b"connection",
         b"content-encoding",
-        b"content-length",
         b"content-range",
         b"content-type",
         b"cookie",
         b"expect",
-        b"host",
         b"keep-alive",
         b"max-forwards",
         b"proxy-authenticate",
@@ -49,7 +50,6 @@ FORBIDDEN_TRAILERS: Final = frozenset(
         b"set-cookie",
         b"te",
         b"trailer",
-        b"transfer-encoding",
         b"upgrade",
         b"www-authenticate",
     }
@@ -246,6 +246,8 @@ class ChunkedReader:
             if header is None:
                 error = refuse_field_line(line, -1)
                 raise BadMessage(400, f"{error.reason} (trailer)")
+            if header[0] in REFUSED_TRAILERS:
+                raise BadMessage(400, "a trailer field that frames or routes a message")
             if header[0] not in FORBIDDEN_TRAILERS:
                 self.trailers.append(header)
         return end + 4

@@ -24,7 +24,6 @@ from mtproxy.http.headers import (
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
-    K_CONTENT_LENGTH,
     K_HOST,
     K_PASSIVE,
     K_UPGRADE,
@@ -241,15 +240,12 @@ def _read_fields(
                 raise BadMessage(413, "body on a method that has none in HTTP/1.0")
             # RFC 9112 section 6.1: chunked is not of HTTP/1.0, nothing may follow
             doubtful = doubtful or chunked
-        if upgrade is not None:
+        if upgrade is not None and connection & CONNECTION_UPGRADE:
             # a request with a body is not upgraded: the offer is withdrawn
             headers = without(headers, K_UPGRADE)
             upgrade = None
         if doubtful:
             keep_alive = False
-    elif method == b"CONNECT":
-        headers = without(headers, K_CONTENT_LENGTH)
-        length = -1
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
     elif lists_websocket(upgrade):

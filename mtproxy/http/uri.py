@@ -17,9 +17,10 @@ ASTERISK: Final = 3
 
 _NAME: Final = rb"[A-Za-z0-9\-._~%!$&'()*+,;="
 _HOST: Final = rb"(?:" + _NAME + rb"]*|\[" + _NAME + rb":]+\])"
-# scheme, user information with its @, host, colon and port, the rest
+# scheme, user information with its @, host, colon and port, the path; a query without a path is a
+# URI, but HAProxy takes it for a part of the authority and refuses it
 _match_absolute = re.compile(
-    rb"([A-Za-z][A-Za-z0-9+.\-]*)://((?:" + _NAME + rb":]*@)?)(" + _HOST + rb")(:[0-9]*)?([/?].*)?"
+    rb"([A-Za-z][A-Za-z0-9+.\-]*)://((?:" + _NAME + rb":]*@)?)(" + _HOST + rb")(:[0-9]*)?(/.*)?"
 ).fullmatch
 _match_authority = re.compile(rb"(" + _HOST + rb")(:[0-9]+)").fullmatch
 _DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
@@ -75,6 +76,8 @@ def agree(target: bytes, form: int, host: bytes | None) -> tuple[bytes, bytes | 
         host_redundant = host_port in (b":", default)
         if (b"" if redundant else port) != (b"" if host_redundant else host_port):
             raise BadMessage(400, "the port in Host differs from the request target")
-        if redundant and (form == ABSOLUTE or host_port == default):
+        if redundant and form == ABSOLUTE:
+            host = name
+        elif redundant and host_port == default:
             host = host_name
     return short if redundant else target, host

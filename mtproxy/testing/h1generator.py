@@ -1,4 +1,4 @@
-"""Hostile and harmless HTTP/1 messages, made from a random source, for differential tests and fuzzing.
+"""Hostile and harmless HTTP/1 messages, made from a random source, for differential tests.
 
 `request` and `response` write a message by the grammar, with odd but telling choices sprinkled
 in; about one in three is then damaged byte by byte. The same functions serve hypothesis (with its

@@ -202,7 +202,10 @@ def h11_request(pieces: Iterable[bytes]) -> Message | None:
 
 
 def h11_response(pieces: Iterable[bytes], method: bytes, upgrade: bool = False) -> Message | None:
-    """h11's reading of the final response in `pieces`, after which the server closes. Raises Refused."""
+    """h11's reading of the final response in `pieces`. Parameters as for read_response.
+
+    Raises Refused.
+    """
     conn = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HUGE)
     headers = [(b"host", b"a")]
     if upgrade:
