@@ -66,12 +66,19 @@ _HEADS: Final[dict[int, bytes]] = {
     + b"".join([header[2] for header in headers])
     for status, headers in HEADERS.items()
 }
-_EARLY: Final[dict[int, bytes]] = {
-    status: b"HTTP/1.1 %d %s\r\nContent-length: %d\r\nCache-Control: no-cache\r\n"
-    b"Connection: close\r\nContent-Type: text/html\r\n\r\n%s"
-    % (status, _PAGES[status][0], len(body), body)
-    for status, body in BODIES.items()
-}
+
+
+def _early(status: int) -> bytes:
+    body = BODIES[status]
+    # HAProxy's texts differ in whether they announce the close
+    close = b"Connection: close\r\n" if status in (400, 408) else b""
+    return (
+        b"HTTP/1.1 %d %b\r\nContent-length: %d\r\nCache-Control: no-cache\r\n"
+        b"%bContent-Type: text/html\r\n\r\n%b" % (status, _PAGES[status][0], len(body), close, body)
+    )
+
+
+_EARLY: Final[dict[int, bytes]] = {status: _early(status) for status in (400, 408, 413, 422)}
 
 CONNECTION_CLOSE_LINE: Final = b"connection: close\r\n"
 CONNECTION_KEEP_ALIVE_LINE: Final = b"connection: keep-alive\r\n"
@@ -101,6 +108,7 @@ def reply(
 def early_reply(status: int) -> bytes:
     """The fixed text for a request that could not be parsed or did not come in time.
 
-    The connection is closed after it, whatever the request said. Raises KeyError as `reply` does.
+    `status` is 400, 408, 413 or 422 (KeyError for others). The connection is closed after it,
+    whatever the request said.
     """
     return _EARLY[status]
