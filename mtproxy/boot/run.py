@@ -10,7 +10,7 @@ import sys
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, process
+from mtproxy.boot import build, limits, process, runtime_socket
 from mtproxy.boot.report import say
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.sched.context import ThreadContext
@@ -37,6 +37,8 @@ def run(settings: Settings, options: CommandLine) -> int:
     for warning in found.warnings:
         say("WARNING", f"[mtproxy.main()] {warning}")
     listeners, failures = _bind_all(settings)
+    runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
+    failures += runtime_failures
     if failures:
         for failure in failures:
             say("ALERT", failure)
@@ -57,10 +59,13 @@ def run(settings: Settings, options: CommandLine) -> int:
     depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
     pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
     shared = build.make_shared(settings, found.maxconn, listeners, nbthread, monotonic_ms())
+    runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
+        runtime_socket.add_thread(ctx, room, runtime)
+        runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         ctx.housekeepers.append(_housekeeping)
 
     def ready(ctx: ThreadContext) -> None:
