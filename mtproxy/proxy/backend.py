@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
-from mtproxy.proxy.counters import BackendCounters
+from mtproxy.proxy.counters import BackendCounters, combined
+from mtproxy.proxy.load import Load
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -50,6 +51,7 @@ class BackendShared:
         "notify",
         "servers",
         "settings",
+        "side_counters",
         "sides",
     )
 
@@ -73,6 +75,7 @@ class BackendShared:
         self.down_transitions = 0
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Backend] = []
+        self.side_counters: list[BackendCounters] = []
         #: weights of usable servers by position, 0 otherwise
         self._weights = [0] * size
         #: what the balancer was told
@@ -184,7 +187,7 @@ class Backend:
     failed. For a retry on another server: release the old one, then `pick(ctx, avoid=old)`.
     """
 
-    __slots__ = ("counters", "name", "pick", "servers", "settings", "shared", "tid")
+    __slots__ = ("counters", "load", "name", "pick", "servers", "settings", "shared", "tid")
 
     def __init__(self, shared: BackendShared, tid: int) -> None:
         self.shared = shared
@@ -194,4 +197,10 @@ class Backend:
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
         shared.sides.append(self)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
+
+    def totals(self) -> BackendCounters:
+        """What this thread has counted, that of its servers included. Any thread."""
+        return combined(self.counters, [server.counters for server in self.servers])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
+from mtproxy.proxy.load import Load
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -70,6 +71,7 @@ class ServerState:
         "name",
         "position",
         "settings",
+        "side_counters",
         "sides",
         "weight",
     )
@@ -110,6 +112,7 @@ class ServerState:
         self.check_info = ""
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Server] = []
+        self.side_counters: list[ServerCounters] = []
 
     @property
     def running(self) -> bool:
@@ -126,7 +129,7 @@ class ServerState:
 
     def sessions(self) -> int:
         """Sessions on the server now, over all threads; not exact while they come and go."""
-        return sum(side.cur_sess for side in self.sides)
+        return sum([counters.conn_cur for counters in self.side_counters])
 
 
 class Server:
@@ -137,9 +140,9 @@ class Server:
         "address",
         "backend",
         "counters",
-        "cur_sess",
         "epoch",
         "idle",
+        "load",
         "name",
         "position",
         "settings",
@@ -157,22 +160,22 @@ class Server:
         self.tid = tid
         self._note_release = shared.backend.balancer.release_hook()
         self.counters = ServerCounters()
-        #: sessions that this thread has on the server now
-        self.cur_sess = 0
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
         shared.sides.append(self)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
-        self.cur_sess += 1
+        self.counters.conn_cur += 1
         self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
         """A session that was taken (by `pick` or `take`) leaves this server."""
-        self.cur_sess -= 1
+        self.counters.conn_cur -= 1
         if self._note_release is not None:
             self._note_release(self.position)
 

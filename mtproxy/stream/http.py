@@ -777,23 +777,13 @@ class HttpStream(Stream):
         if not 1 <= index <= 5:
             index = 0
         self.fe.counters.http_rsp[index] += 1
-        be = self.be
-        if be is not None:
-            connect_ms = self.t_c if self.t_c > 0 else 0
-            data_ms = self.t_r if self.t_r > 0 else 0
-            second = (now + ctx.wall_offset) // 1000
-            counters = be.counters
+        side = self.srv or self.be
+        if side is not None:
+            counters = side.counters
             counters.cum_req += 1
             counters.http_rsp[index] += 1
-            counters.last_sess = second
-            counters.add_times(0, connect_ms, data_ms, self.t_t)
-            srv = self.srv
-            if srv is not None:
-                counters = srv.counters
-                counters.cum_req += 1
-                counters.http_rsp[index] += 1
-                counters.last_sess = second
-                counters.add_times(0, connect_ms, data_ms, self.t_t)
+            counters.last_sess = (now + ctx.wall_offset) // 1000
+            counters.add_times(0, self.t_c, self.t_r, self.t_t)
         self.finish()
         self.drop_server()
         self.leave_backend()
