@@ -77,7 +77,7 @@ def test_taken_without_a_pick_counts() -> None:
     one.take()
     one.take()
     assert [backend.pick(CTX) for _ in range(3)] == [two, two, one]
-    assert one.cur_sess == 3
+    assert one.counters.conn_cur == 3
 
 
 def test_the_heap_stays_small() -> None:
