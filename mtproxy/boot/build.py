@@ -9,12 +9,12 @@ from functools import partial
 
 from mtproxy.base.settings import (
     BindSettings,
-    GlobalSettings,
-    LogSettings,
     ProxySettings,
     Settings,
+    StatsSocket,
 )
 from mtproxy.boot.report import say
+from mtproxy.cli.connection import CliStarter
 from mtproxy.log import syslog
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
 from mtproxy.net.listener import Acceptor
@@ -22,11 +22,19 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.conf import BackConf, FrontConf
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
+
+#: what make_logger calls the formats
+_LOG_OPTIONS = {
+    "httplog": frozenset({"httplog"}),
+    "httplog-clf": frozenset({"httplog clf"}),
+    "tcplog": frozenset({"tcplog"}),
+}
 
 
 @dataclass(slots=True)
@@ -48,15 +56,13 @@ class Shared:
     backends: dict[str, BackendShared] = field(default_factory=dict)
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
-    #: this thread's side of everything, by thread number
-    rooms: list[Room | None] = field(default_factory=list)
 
 
 def make_shared(
-    settings: Settings, maxconn: int, listeners: list[BoundListener], nbthread: int, now: int
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
 ) -> Shared:
+    """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
-    shared.rooms = [None] * nbthread
     for proxy in settings.proxies:
         if proxy.disabled:
             continue
@@ -82,7 +88,7 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room()
+    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
     room.thread_logs = thread_logs
@@ -99,19 +105,38 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
             target = proxy.name
         backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
-        frontend = Frontend(proxy, ctx.tid, backend, logger.log if logger.enabled else None)
         counters = shared.front_counters[proxy.name]
-        counters.append(frontend.counters)
+        frontend = Frontend(
+            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+        )
         room.fronts[proxy.name] = FrontRoom(
             room,
             frontend,
             FrontConf(proxy, settings.global_),
             backend,
             confs.get(target) if target else None,
-            counters,
         )
-    shared.rooms[ctx.tid] = room
     return room
+
+
+def add_to_runtime(runtime: Runtime, room: Room, shared: Shared) -> None:
+    """Show this thread's side to the reports."""
+    runtime.thread_logs.append(room.thread_logs)
+    for proxy in runtime.proxies:
+        front = room.fronts.get(proxy.name) if proxy.settings.is_frontend else None
+        if front is not None:
+            proxy.frontends.append(front.frontend)
+        if proxy.settings.is_backend:
+            proxy.backends.append(room.backends[proxy.name])
+            proxy.shared = shared.backends[proxy.name]
+
+
+def open_runtime_sockets(
+    ctx: ThreadContext, runtime: Runtime, sockets: list[tuple[StatsSocket, socket.socket]]
+) -> None:
+    """Serve the runtime sockets on this thread alone."""
+    for stats_socket, sock in sockets:
+        Acceptor(ctx, sock, CliStarter(runtime, stats_socket), lambda: 1, spread=False)
 
 
 def _logger(
@@ -119,20 +144,14 @@ def _logger(
 ) -> Logger:
     glob = shared.settings.global_
     return make_logger(
-        logs_of(proxy, glob),
+        proxy.logs,
         proxy.log_tag or glob.log_tag,
         shared.pid,
         ctx,
         mode=proxy.mode,
-        options=proxy.options,
+        options=proxy.options | _LOG_OPTIONS.get(proxy.log_format, frozenset()),
         thread_logs=thread_logs,
     )
-
-
-def logs_of(proxy: ProxySettings, glob: GlobalSettings) -> tuple[LogSettings, ...]:
-    """The `log` lines of a proxy. `log global` was replaced by config."""
-    del glob
-    return proxy.logs
 
 
 def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
@@ -147,9 +166,9 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         limit = listener.proxy.maxconn
 
         def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - sum([s.conns for s in ctx.pool.shareds])
+            left = shared.maxconn - room.connections(ctx)
             if limit is not None:
-                left = min(left, limit - front.sessions())
+                left = min(left, limit - front.frontend.load.total(ctx.now))
             return left
 
         acceptor = Acceptor(

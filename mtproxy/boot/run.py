@@ -5,25 +5,25 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import sys
-from typing import TYPE_CHECKING
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import AddressKind, BindSettings, Settings
+from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings, StatsSocket
 from mtproxy.boot import build, limits, process
 from mtproxy.boot.report import say
 from mtproxy.net.sockets import BindError, listen
+from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
+from mtproxy.stats.runtime import Runtime
 from mtproxy.stream.connect import purge_idle
+from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats
 
-if TYPE_CHECKING:
-    from mtproxy.cli.args import CommandLine
-
 DEFAULT_BACKLOG = 4096
-#: how often a stopping process looks whether its last connection has gone, ms
+RUNTIME_BACKLOG = 128
 MAX_THREADS = 64
 
 
@@ -36,38 +36,49 @@ def run(settings: Settings, options: CommandLine) -> int:
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
     except limits.LimitError as e:
-        say("ALERT", f"[{options.program}.main()] {e}")
+        say("ALERT", f"[mtproxy.main()] {e}")
         return 1
     for warning in found.warnings:
-        say("WARNING", f"[{options.program}.main()] {warning}")
+        say("WARNING", f"[mtproxy.main()] {warning}")
+    os.environ.update(settings.environment)
     listeners, failures = _bind_all(settings)
+    sockets = _bind_runtime_sockets(settings, failures)
     if failures:
         for failure in failures:
             say("ALERT", failure)
-        say("ALERT", f"[{options.program}.main()] Some protocols failed to start their listeners! Exiting.")
+        say("ALERT", f"[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
-        if glob.daemon or options.daemon:
+        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
             process.daemonize()
         pidfile = options.pidfile or glob.pidfile
         if pidfile:
             process.write_pidfile(pidfile)
         process.confine(glob)
     except process.ProcessError as e:
-        say("ALERT", f"[{options.program}.main()] {e}")
+        say("ALERT", f"[mtproxy.main()] {e}")
         return 1
 
+    if options.check_locks:
+        lock_debug.enable()
     lock_stats.configure(nbthread)
     depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
     pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
-    shared = build.make_shared(settings, found.maxconn, listeners, nbthread, monotonic_ms())
+    shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
+    runtime = Runtime(settings, pool, maxconn=found.maxconn, ulimit_n=found.maxsock)
+    runtime.listeners = len(listeners) + len(sockets)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.room = room = build.build_room(ctx, shared)
+        build.add_to_runtime(runtime, room, shared)
         build.open_acceptors(ctx, room, shared)
         ctx.housekeepers.append(_housekeeping)
 
     def ready(ctx: ThreadContext) -> None:
+        build.open_runtime_sockets(ctx, runtime, sockets)
+        ctx.housekeepers.append(lambda _ctx: runtime.rates.sample())
+        start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
+        process.stop_others(options.stop_pids, at_once=options.stop_at_once)
         if not quiet:
             _announce(settings, nbthread)
         gc.collect()
@@ -106,6 +117,18 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
             else:
                 listeners.append(build.BoundListener(proxy, bind, sock))
     return listeners, failures
+
+
+def _bind_runtime_sockets(
+    settings: Settings, failures: list[str]
+) -> list[tuple[StatsSocket, socket.socket]]:
+    sockets = []
+    for stats_socket in settings.global_.stats_sockets:
+        try:
+            sockets.append((stats_socket, listen(stats_socket.bind, RUNTIME_BACKLOG)))
+        except BindError as e:
+            failures.append(f"Starting frontend GLOBAL: {e}")
+    return sockets
 
 
 def _describe(bind: BindSettings) -> str:

@@ -121,11 +121,9 @@ class HttpStream(Stream):
             try:
                 while True:
                     if buf:
-                        end = find_head_end(buf)
+                        end = find_head_end(buf, 0, conf.max_head)
                         if end > 0:
                             break
-                        if len(buf) >= conf.max_head:
-                            raise BadMessage(400, "the request head is too long")
                     if conn.ready & READABLE:
                         try:
                             data = recv(bufsize)
@@ -154,10 +152,10 @@ class HttpStream(Stream):
                         return
                     await park()
                 if end == len(buf):
-                    request = parse_request_head(buf, cache, conf.max_headers)
+                    request = parse_request_head(buf, cache)
                     rest = b""
                 else:
-                    request = parse_request_head(buf[:end], cache, conf.max_headers)
+                    request = parse_request_head(buf[:end], cache)
                     rest = buf[end:]
             except BadMessage as e:
                 await self._refuse(e)
@@ -423,7 +421,7 @@ class HttpStream(Stream):
     # --- heads
     def _request_head(self, request: RequestHead) -> bytes:
         """The head as it goes to the server."""
-        parts = [request.start_line, b"\r\n"]
+        parts = [request.start_wire]
         parts += [header[2] for header in request.headers]
         forwardfor = self.bconf.forwardfor or self.conf.forwardfor
         if forwardfor is not None:
@@ -458,7 +456,7 @@ class HttpStream(Stream):
         self, request: RequestHead, response: ResponseHead, keep: bool
     ) -> bytes:
         """The head as it goes to the client."""
-        parts = [response.start_line, b"\r\n"]
+        parts = [response.start_wire]
         parts += [header[2] for header in response.headers]
         if not keep:
             parts.append(_CLOSE)
@@ -563,15 +561,11 @@ class HttpStream(Stream):
                 buf = buf + data if buf else data
                 try:
                     while True:
-                        end = find_head_end(buf)
+                        end = find_head_end(buf, 0, conf.max_head)
                         if end < 0:
-                            if len(buf) >= conf.max_head:
-                                raise BadMessage(502, "the response head is too long")
                             break
                         head = buf if end == len(buf) else buf[:end]
-                        response = parse_response_head(
-                            head, request.method, cache, conf.max_headers
-                        )
+                        response = parse_response_head(head, request.method, cache)
                         buf = b"" if end == len(buf) else buf[end:]
                         status = response.status
                         if status >= 200 or (status == 101 and request.upgrade is not None):
@@ -625,7 +619,7 @@ class HttpStream(Stream):
         return self.conf.abortonclose or self.bconf.abortonclose
 
     def _interim(self, response: ResponseHead) -> bytes:
-        parts = [response.start_line, b"\r\n"]
+        parts = [response.start_wire]
         parts += [header[2] for header in response.headers]
         parts.append(b"\r\n")
         return b"".join(parts)
@@ -783,23 +777,13 @@ class HttpStream(Stream):
         if not 1 <= index <= 5:
             index = 0
         self.fe.counters.http_rsp[index] += 1
-        be = self.be
-        if be is not None:
-            connect_ms = self.t_c if self.t_c > 0 else 0
-            data_ms = self.t_r if self.t_r > 0 else 0
-            second = (now + ctx.wall_offset) // 1000
-            counters = be.counters
+        side = self.srv or self.be
+        if side is not None:
+            counters = side.counters
             counters.cum_req += 1
             counters.http_rsp[index] += 1
-            counters.last_sess = second
-            counters.add_times(0, connect_ms, data_ms, self.t_t)
-            srv = self.srv
-            if srv is not None:
-                counters = srv.counters
-                counters.cum_req += 1
-                counters.http_rsp[index] += 1
-                counters.last_sess = second
-                counters.add_times(0, connect_ms, data_ms, self.t_t)
+            counters.last_sess = (now + ctx.wall_offset) // 1000
+            counters.add_times(0, self.t_c, self.t_r, self.t_t)
         self.finish()
         self.drop_server()
         self.leave_backend()

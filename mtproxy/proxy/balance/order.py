@@ -18,7 +18,7 @@ step per pick, so that memory stays in proportion to the number of servers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heapreplace, heappush
+from heapq import heapify, heappush, heapreplace
 from math import gcd
 
 #: the longest cycle that is kept, in picks
@@ -37,9 +37,9 @@ INTERVAL = 1 << 20
 class WeightedOrder:
     """An endless order of positions. The caller serializes all calls.
 
-    `weights` are 0..256 by position; 0 means that the position never comes. `waits` says for servers
-    that had turns in an earlier order how long each still has to wait (see `waits()`); the others
-    are taken as new.
+    `weights` are 0..256 by position; 0 means that the position never comes. `waits` says for
+    servers that had turns in an earlier order how long each still waits (see `waits()`); the
+    others are taken as new.
     """
 
     __slots__ = (
@@ -142,9 +142,9 @@ class WeightedOrder:
     def _compute(self, count: int) -> list[int]:
         """Make `count` picks."""
         heap, fresh, weights, total = self._heap, self._fresh, self._weights, self._total
-        now, seq = self._now, self._seq
+        end, seq = self._now + count, self._seq
         picks = []
-        for now in range(now, now + count):
+        for now in range(self._now, end):
             if heap and (not fresh or heap[0][0] <= now):
                 due, rest, _, position = heap[0]
                 weight = weights[position]
@@ -161,7 +161,7 @@ class WeightedOrder:
                 heappush(heap, (now + total // weight, total % weight - weight, seq, position))
             seq += 1
             picks.append(position)
-        self._now, self._seq = now + 1, seq
+        self._now, self._seq = end, seq
         return picks
 
     def _state(self) -> list[tuple[int, int, int]] | None:
