@@ -68,6 +68,7 @@ class LeastConn(Balancer):
         return 2 * len(self._weights) + 64
 
     def update(self, weights: Mapping[int, int]) -> None:
+        self._settle()
         for position, weight in weights.items():
             self._weights[position] = weight
             self._place(position)
@@ -128,12 +129,20 @@ class LeastConn(Balancer):
 
     def take(self, position: int, tid: int) -> None:
         self._lock.take(tid)
+        self._settle()
         self._sessions[position] += 1
         self._place(position)
         self._lock.drop(tid)
 
     def release_hook(self) -> Callable[[int], None]:
         return self._released.append
+
+    def _settle(self) -> None:
+        """Enter what was released, in its order, as `pick` does. LBPRM lock held."""
+        while self._released:
+            position = self._released.popleft()
+            self._sessions[position] -= 1
+            self._place(position)
 
     def _place(self, position: int) -> None:
         """Give a server the entry that its weight and sessions demand. LBPRM lock held."""
