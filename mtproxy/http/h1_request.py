@@ -141,6 +141,8 @@ def parse_request_head(
 
 def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) -> RequestHead:
     skipped = skip_empty_lines(data)
+    if skipped in (0, len(data)):
+        raise ValueError("not a whole head")
     try:
         return parse_request_head(data[skipped:], cache, max_headers)
     except BadMessage as error:
@@ -154,7 +156,7 @@ def _parse_block(
 ) -> RequestFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found

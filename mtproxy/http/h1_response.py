@@ -152,7 +152,7 @@ def _parse_block(
 ) -> ResponseFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found
