@@ -338,8 +338,8 @@ CASES: Final[list[Case]] = [
     *[
         Case("Responses without a body", part, part + b"\r\n\r\n" + tail, why, method, upgrade)
         for part, tail, why, method, upgrade in [
-            (b"HTTP/1.1 204 x\r\nContent-Length: 5", b"", "the field is dropped (RFC 9110 8.6)", b"GET",
-             False),
+            (b"HTTP/1.1 204 x\r\nContent-Length: 5", b"", "the field is dropped (RFC 9110 8.6)",
+             b"GET", False),
             (b"HTTP/1.1 304 x\r\nContent-Length: 5", b"", "the field goes on", b"GET", False),
             (b"HTTP/1.1 200 x\r\nContent-Length: 5", b"", "to HEAD: the field goes on", b"HEAD",
              False),
