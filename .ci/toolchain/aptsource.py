@@ -52,10 +52,8 @@ def machine_entries() -> list[aptsources.Entry]:
     return aptsources.read_machine(Path(files["LIST"]), Path(files["PARTS"]))
 
 
-def fetch(
-    package: str, suites: Sequence[str] | None, destination: Path, log: Path
-) -> tuple[Path, str]:
-    """Download the newest source package among `suites` and return its orig archive and version.
+def fetch(package: str, suites: Sequence[str] | None, destination: Path, log: Path) -> Path:
+    """Download the newest source package among `suites` and return its upstream archive.
 
     `suites` None means the machine's own release. The files stay packed and are put into
     `destination`. Raises Failure when no archive of the machine has the package.
@@ -73,7 +71,10 @@ def fetch(
                 return _fetch_from(stanza, package, destination, log)
             except say.Failure as failure:
                 failures.append(failure)
-                say.note(f"suites {' '.join(choice)}: {failure.message}")
+                errors = [line for line in say.last_lines(log, 8) if line.startswith("E: ")]
+                say.note(
+                    f"suites {' '.join(choice)}: {errors[0][3:] if errors else failure.message}"
+                )
     if not failures:
         raise say.Failure(
             f"no package source of this machine can give the source of {package}",
@@ -98,7 +99,7 @@ def _hint(log: Path) -> str:
     return "see the log; or set MTPROXY_PYTHON to a python3.13t that you have"
 
 
-def _fetch_from(stanza: str, package: str, destination: Path, log: Path) -> tuple[Path, str]:
+def _fetch_from(stanza: str, package: str, destination: Path, log: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="mtproxy-apt-") as name:
         private = Path(name)
         for folder in ("parts", "lists/partial", "cache/archives/partial", "download"):
@@ -128,7 +129,7 @@ def _fetch_from(stanza: str, package: str, destination: Path, log: Path) -> tupl
         return _take(private / "download", package, destination, log)
 
 
-def _take(download: Path, package: str, destination: Path, log: Path) -> tuple[Path, str]:
+def _take(download: Path, package: str, destination: Path, log: Path) -> Path:
     """Move the files to `destination`, the orig archive last: where it is, everything is."""
     origs = [path for path in download.glob("*.orig.tar.*") if not path.name.endswith(".asc")]
     if len(origs) != 1:
@@ -141,5 +142,4 @@ def _take(download: Path, package: str, destination: Path, log: Path) -> tuple[P
     for path in [*(other for other in download.iterdir() if other != origs[0]), origs[0]]:
         shutil.copy(path, destination / f".{path.name}.part")
         (destination / f".{path.name}.part").replace(destination / path.name)
-    version = origs[0].name.partition("_")[2].partition(".orig.")[0]
-    return destination / origs[0].name, version
+    return destination / origs[0].name

@@ -25,6 +25,8 @@ PACKAGE = "python3.13"
 #: Newest first: 3.13.15 came to testing long before a stable release had it.
 SUITES = ("testing", "trixie")
 MARKER = "mtproxy-build.json"
+#: The first release without the crashes of the free-threaded build that were met under load.
+SOUND = (3, 13, 15)
 
 FLAVOURS = {
     "plain": ("--disable-test-modules",),
@@ -32,11 +34,13 @@ FLAVOURS = {
 }
 #: Debug information makes the build slower and ten times as large, and helps nobody here.
 CFLAGS = "-O3 -g0"
+#: Again, behind the -g that configure adds to the flags of an LTO build.
+MAKE_FLAGS = "CFLAGS_NODIST=-g0"
 _VERSION = re.compile(r"^3\.13\.\d+")
 _PHASES = (
-    (b"Rebuilding with profile guided optimizations", "with the profile"),
-    (b"Running code to generate profile data", "profiling"),
     (b"Building with support for profile generation", "for the profile"),
+    (b" -m test --pgo", "profiling"),
+    (b"Rebuilding with profile guided optimizations", "with the profile"),
 )
 
 
@@ -63,29 +67,42 @@ def build(flavour: str) -> Path:
         prefix = cache / f"python-{version}t-{flavour}"
         log = paths.log_file(prefix.name)
         _room_for(cache, log)
-        with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder:
+        for left in cache.glob("build-*.tmp"):  # by a run that was killed: we hold the lock
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="build-", suffix=".tmp", dir=cache) as folder:
             _build(archive, version, flavour, prefix, Path(folder), log)
         return prefix / "bin" / "python3.13t"
 
 
 def _source(folder: Path) -> tuple[Path, str]:
     """Return upstream's archive and its version, downloaded unless an earlier build did."""
-    kept = list(folder.glob(f"{PACKAGE}_3.13.*.orig.tar.xz"))
-    if kept:
-        newest = max(kept, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
-        say.note(f"source: {newest} (downloaded earlier)")
-        version = newest.name.partition("_")[2].partition(".orig.")[0]
-        return newest, _plain(version, None)
+    kept = sorted(folder.glob(f"{PACKAGE}_3.13.*.orig.tar.xz"), key=_numbers)
+    if kept and _numbers(kept[-1])[:3] >= list(SOUND):
+        say.note(f"source: {kept[-1]} (downloaded earlier)")
+        return kept[-1], _version(kept[-1])
     log = paths.log_file("python-source")
-    archive, version = aptsource.fetch(PACKAGE, SUITES, folder, log)
-    say.note(f"source: {archive.name}, signature and digest verified by apt")
-    return archive, _plain(version, log)
+    try:
+        archive = aptsource.fetch(PACKAGE, SUITES, folder, log)
+    except say.Failure as failure:
+        if not kept:
+            raise
+        say.note(f"{failure.message}; going on with {kept[-1]} (downloaded earlier)")
+        archive = kept[-1]
+    else:
+        say.note(f"source: {archive.name}, signature and digest verified by apt")
+    return archive, _version(archive)
 
 
-def _plain(version: str, log: Path | None) -> str:
+def _numbers(archive: Path) -> list[int]:
+    """Return the numbers of the upstream version in the name of an archive, for comparing."""
+    return [int(number) for number in re.findall(r"\d+", archive.name.partition("_")[2])]
+
+
+def _version(archive: Path) -> str:
+    version = archive.name.partition("_")[2]
     match = _VERSION.match(version)
     if match is None:
-        raise say.Failure(f"source version {version} is no 3.13", "set MTPROXY_PYTHON", log)
+        raise say.Failure(f"source version {version} is no 3.13", "set MTPROXY_PYTHON")
     return match.group()
 
 
@@ -105,7 +122,10 @@ def _build(
     source, stage = folder / "source", folder / "stage"
     say.note(f"log: {log}")
     with tarfile.open(archive) as packed:
-        packed.extractall(source, filter="data")
+        if hasattr(tarfile, "data_filter"):  # not in bookworm's 3.11.2; apt verified what is in it
+            packed.extractall(source, filter="data")
+        else:
+            packed.extractall(source)
     (top,) = source.iterdir()
     # Nobody's flags or module paths from outside get into the interpreter.
     dropped = re.compile(r"^(PYTHON.*|C(PP)?FLAGS|LDFLAGS|M(AKE)?FLAGS|DESTDIR|CONFIG_SITE)$")
@@ -123,11 +143,11 @@ def _build(
         f"configuring CPython {version}t",
     )
     run(
-        ["make", f"-j{jobs}"],
+        ["make", f"-j{jobs}", MAKE_FLAGS],
         f"compiling CPython {version}t ({flavour}, {jobs} jobs)",
         lambda: compiled(log.read_bytes()),
     )
-    run(["make", "install", f"DESTDIR={stage}"], f"installing into {prefix}")
+    run(["make", "install", MAKE_FLAGS, f"DESTDIR={stage}"], f"installing into {prefix}")
     made = stage / prefix.relative_to("/")
     shutil.rmtree(made / "lib" / "python3.13t" / "test", ignore_errors=True)
     _check_modules(made, hint, log)
@@ -136,6 +156,7 @@ def _build(
         "flavour": flavour,
         "source": archive.name,
         "configure": [*options, f"CFLAGS={CFLAGS}"],
+        "make": [MAKE_FLAGS],
         "compiler": _first_line([env.get("CC", "gcc"), "--version"]),
         "machine": platform.machine(),
     }
@@ -148,14 +169,13 @@ def _build(
 
 def compiled(log: bytes) -> str:
     """Return how far a build is, from what make has printed: phase and compiled files."""
-    for line, phase in _PHASES:
-        at = log.rfind(line)
-        if at >= 0:
-            if phase == "profiling":
-                tests = re.findall(rb"\[ *(\d+)/(\d+)[^]]*\] ", log[at:])
-                done = f"test {tests[-1][0].decode()} of {tests[-1][1].decode()}" if tests else ""
-                return f"{phase} {done}".strip()
-            return f"{_count(log[at:])} files compiled {phase}"
+    at, phase = max((log.rfind(line), phase) for line, phase in _PHASES)
+    if at >= 0 and phase == "profiling":
+        tests = re.findall(rb"\[ *(\d+)/(\d+)[^]]*\] ", log[at:])
+        done = f" test {tests[-1][0].decode()} of {tests[-1][1].decode()}" if tests else ""
+        return phase + done
+    if at >= 0:
+        return f"{_count(log[at:])} files compiled {phase}"
     return f"{_count(log)} files compiled"
 
 

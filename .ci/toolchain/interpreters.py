@@ -19,8 +19,6 @@ from pathlib import Path
 from toolchain import build, paths, say
 
 NAME = "python3.13t"
-#: The first release without the crashes of the free-threaded build that were met with real load.
-SOUND = (3, 13, 15)
 
 #: Imports what pip, the environments and the program need; answers what the interpreter is. A
 #: virtual environment answers for the interpreter that it was made from.
@@ -92,11 +90,13 @@ def choose(environ: Mapping[str, str] = os.environ) -> Interpreter:
     found = first_usable(candidates(environ), say.note)
     if found is None:
         found = _from_cache("plain") or _by_uv(environ) or made("plain")
-    if found.version < SOUND:
-        say.note(f"{found.title} ({found.path}): {'.'.join(map(str, SOUND))} fixes crashes of the")
-        say.note(
-            "free-threaded build; MTPROXY_PYTHON=plain builds it from the distribution's source"
-        )
+    if found.version < build.SOUND:
+        sound = ".".join(map(str, build.SOUND))
+        say.note(f"{found.title} ({found.path}) works, but {sound} fixes crashes of the")
+        if found.origin.startswith("built"):
+            say.note(f"free-threaded build; removing {found.path.parent.parent} builds anew")
+        else:
+            say.note("free-threaded build; MTPROXY_PYTHON=plain builds a newer one from source")
     return found
 
 
@@ -155,7 +155,7 @@ def _everywhere(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     uv = shutil.which("uv", path=environ.get("PATH", ""))
     if uv is not None:
         done = subprocess.run(
-            [uv, "python", "find", "--no-project", "3.13t"],
+            [uv, "python", "find", "--system", "--no-project", "3.13t"],
             capture_output=True,
             text=True,
             env={**environ, "UV_PYTHON_DOWNLOADS": "never"},

@@ -55,8 +55,7 @@ def source(words: Sequence[str]) -> None:
     package, folder, *suites = words
     say.step(f"source package {package}")
     log = paths.log_file(f"source-{package}")
-    archive, _ = aptsource.fetch(package, suites or None, Path(folder).absolute(), log)
-    print(archive)
+    print(aptsource.fetch(package, suites or None, Path(folder).absolute(), log))
 
 
 def renew_lock(words: Sequence[str]) -> None:
@@ -106,6 +105,12 @@ def main(words: Sequence[str]) -> int:
         command(words[1:])
     except say.Failure as failure:
         print(failure.render(), file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not error.filename:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print("  what to do: is the disk full, or is it not yours to write?", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -21,6 +21,8 @@ class Location:
 
 
 class AddressKind(Enum):
+    """What an address names; the values are HAProxy's prefixes."""
+
     IPV4 = "ipv4"
     IPV6 = "ipv6"
     UNIX = "unix"
@@ -46,7 +48,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class BindSettings:
-    """One listening address of a `bind` line (a list of addresses or a port range gives several)."""
+    """One listening address of a `bind` line; a list or a port range gives several."""
 
     address: Address
     name: str | None = None
@@ -64,11 +66,21 @@ class BindSettings:
     #: the level of a stats socket: user, operator or admin
     level: str = "operator"
     location: Location = Location("", 0)
+    uid: int | None = None  # owner of a UNIX socket, by number
+    gid: int | None = None
+    #: connections accepted at once on this address; None: the proxy's limit
+    maxconn: int | None = None
+    #: TCP_USER_TIMEOUT in ms
+    tcp_ut: int | None = None
+    #: a stats socket's `severity-output`: none, number or string
+    severity_output: str = "none"
+    #: a multiplexer forced by `proto`: "h1" or "none"
+    proto: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """TCP health check of a server (manual 5.2: inter, fastinter, downinter, rise, fall, addr, port)."""
+    """TCP health check of a server; times in ms (manual 5.2)."""
 
     inter: int = 2000
     fastinter: int | None = None
@@ -81,6 +93,8 @@ class CheckSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
+    """One `server` line after `default-server` was applied (manual 5.2)."""
+
     name: str
     id: int
     address: Address
@@ -90,6 +104,21 @@ class ServerSettings:
     #: None: the server is not checked
     check: CheckSettings | None = None
     location: Location = Location("", 0)
+    #: the name to resolve again later, when the address was written as a host name
+    hostname: str | None = None
+    #: TCP_USER_TIMEOUT in ms
+    tcp_ut: int | None = None
+    tfo: bool = False
+    #: idle connections kept per server and thread; -1: no limit, 0: no reuse (manual 5.2)
+    pool_max_conn: int = -1
+    pool_purge_delay: int = 5000
+    pool_low_conn: int = 0
+    #: requests on one connection before it is closed; -1: no limit
+    max_reuse: int = -1
+    source: Address | None = None
+    proto: str | None = None
+    #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
+    unresolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +176,7 @@ class ProxySettings:
     default_backend: str | None = None
     balance: str = "roundrobin"
     timeouts: Timeouts = Timeouts()
-    #: names of the boolean `option`s that are on, e.g. "httplog", "dontlognull", "http-server-close"
+    #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
     forwardfor: ForwardFor | None = None
     logs: tuple[LogSettings, ...] = ()
@@ -160,6 +189,21 @@ class ProxySettings:
     disabled: bool = False
     description: str | None = None
     location: Location = Location("", 0)
+    #: "" (the default "Connect from" line), "httplog", "httplog-clf" or "tcplog"
+    log_format: str = ""
+    #: `option redispatch`: 0 never, -1 on the last retry, N > 0 every N-th retry
+    redispatch: int = 0
+    #: answered 200 by the frontend itself, without a log line (`monitor-uri`)
+    monitor_uri: bytes | None = None
+    #: keep-alive probes of TCP: count, idle and interval (seconds) per side
+    clitcpka_cnt: int | None = None
+    clitcpka_idle: int | None = None
+    clitcpka_intvl: int | None = None
+    srvtcpka_cnt: int | None = None
+    srvtcpka_idle: int | None = None
+    srvtcpka_intvl: int | None = None
+    #: source address of the connections to the servers
+    source: Address | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -172,12 +216,16 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True)
 class StatsSocket:
+    """One `stats socket` line of the global section."""
+
     bind: BindSettings
     timeout: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalSettings:
+    """The `global` sections and what the command line changes in them."""
+
     nbthread: int | None = None
     #: thread number (from 1) -> CPU numbers
     cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -204,13 +252,26 @@ class GlobalSettings:
     max_spread_checks: int | None = None
     #: `tune.*` values by full name, e.g. {"tune.bufsize": 16384}
     tune: dict[str, int | str | bool] = field(default_factory=dict)
+    #: connections accepted at once on all stats sockets together
+    stats_maxconn: int = 10
+    #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
+    disabled_features: frozenset[str] = frozenset()
+    #: refuse to start when a warning was emitted (zero-warning, -dW)
+    zero_warning: bool = False
+    set_dumpable: bool = False
+    #: soft stop: connections are closed spread over this time (ms); -1: never early
+    close_spread_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """The whole configuration."""
+
     global_: GlobalSettings
     proxies: tuple[ProxySettings, ...]
     files: tuple[str, ...] = ()
+    #: the environment after setenv, presetenv, unsetenv and resetenv
+    environment: dict[str, str] = field(default_factory=dict)
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""
@@ -218,3 +279,39 @@ class Settings:
             if p.name == name and (p.is_backend if backend else p.is_frontend):
                 return p
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """The command line after `cli.args` understood it (management guide, section 3)."""
+
+    #: files and directories in the order given; a directory stands for its *.cfg, sorted
+    paths: tuple[str, ...] = ()
+    check: bool = False  # -c
+    condition: str | None = None  # -cc
+    #: 0: run, 1: -v, 2: -vv
+    version: int = 0
+    help: bool = False
+    debug: bool = False  # -d
+    foreground: bool = False  # -db
+    daemon: bool = False  # -D
+    quiet: bool = False  # -q
+    verbose: bool = False  # -V
+    zero_warning: bool = False  # -dW
+    diag: bool = False  # -dD
+    check_locks: bool = False  # -dL
+    #: -dr: a server's name that cannot be resolved does not prevent the start
+    ignore_resolution_failures: bool = False
+    #: noepoll (-de), nopoll (-dp), nosplice (-dS), nogetaddrinfo (-dG), noreuseport (-dR), ...
+    disabled_features: frozenset[str] = frozenset()
+    pidfile: str | None = None  # -p
+    local_peer: str | None = None  # -L
+    maxconn: int | None = None  # -n
+    proxy_maxconn: int | None = None  # -N
+    memory_limit_mb: int | None = None  # -m
+    directory: str | None = None  # -C
+    #: processes to be told to stop once this one serves: -sf (finish), -st (terminate)
+    stop_pids: tuple[int, ...] = ()
+    stop_at_once: bool = False  # -st rather than -sf
+    #: accepted and without a meaning here, e.g. "-dM", "-dI"
+    ignored: tuple[str, ...] = ()

@@ -9,8 +9,6 @@ from functools import partial
 
 from mtproxy.base.settings import (
     BindSettings,
-    GlobalSettings,
-    LogSettings,
     ProxySettings,
     Settings,
 )
@@ -22,7 +20,7 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.conf import BackConf, FrontConf
+from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
@@ -48,15 +46,13 @@ class Shared:
     backends: dict[str, BackendShared] = field(default_factory=dict)
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
-    #: this thread's side of everything, by thread number
-    rooms: list[Room | None] = field(default_factory=list)
 
 
 def make_shared(
-    settings: Settings, maxconn: int, listeners: list[BoundListener], nbthread: int, now: int
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
 ) -> Shared:
+    """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
-    shared.rooms = [None] * nbthread
     for proxy in settings.proxies:
         if proxy.disabled:
             continue
@@ -82,7 +78,7 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room()
+    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
     room.thread_logs = thread_logs
@@ -99,18 +95,17 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
             target = proxy.name
         backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
-        frontend = Frontend(proxy, ctx.tid, backend, logger.log if logger.enabled else None)
         counters = shared.front_counters[proxy.name]
-        counters.append(frontend.counters)
+        frontend = Frontend(
+            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+        )
         room.fronts[proxy.name] = FrontRoom(
             room,
             frontend,
             FrontConf(proxy, settings.global_),
             backend,
             confs.get(target) if target else None,
-            counters,
         )
-    shared.rooms[ctx.tid] = room
     return room
 
 
@@ -119,20 +114,15 @@ def _logger(
 ) -> Logger:
     glob = shared.settings.global_
     return make_logger(
-        logs_of(proxy, glob),
+        proxy.logs,
         proxy.log_tag or glob.log_tag,
         shared.pid,
         ctx,
         mode=proxy.mode,
         options=proxy.options,
+        log_format=proxy.log_format,
         thread_logs=thread_logs,
     )
-
-
-def logs_of(proxy: ProxySettings, glob: GlobalSettings) -> tuple[LogSettings, ...]:
-    """The `log` lines of a proxy. `log global` was replaced by config."""
-    del glob
-    return proxy.logs
 
 
 def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
@@ -147,9 +137,9 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         limit = listener.proxy.maxconn
 
         def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - sum([s.conns for s in ctx.pool.shareds])
+            left = shared.maxconn - room.connections(ctx)
             if limit is not None:
-                left = min(left, limit - front.sessions())
+                left = min(left, limit - front.frontend.load.total(ctx.now))
             return left
 
         acceptor = Acceptor(

@@ -1,7 +1,8 @@
 """The `%` variables of a log format and the Python expression that each one becomes.
 
-An expression reads the record `r` and the names of `formats.namespace()`. Kinds of variables, as in the table of the
-manual's section 8.2.6: strings obey the flags Q and E, numbers never do, and a few numbers and addresses obey X.
+An expression reads the record `r` and the names of `formats.namespace()`. Kinds of variables, as in
+the table of the manual's section 8.2.6: strings obey the flags Q and E, numbers never do, and a few
+numbers and addresses obey X.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """One variable. `fragment(flags)` is source for the inside of an f-string between double quotes."""
+    """One variable. `fragment(flags)` is source for the inside of an f-string between double
+    quotes.
+    """
 
     fragment: Callable[[Flags], str]
     #: the variable exists in `mode http` only
     http: bool = False
-    #: expression that is false when the variable comes out empty (which swallows the space after it);
-    #: None for one that never does
+    #: expression that is false when the variable comes out empty (which swallows the space after
+    #: it); None for one that never does
     filled: str | None = None
 
 
@@ -36,7 +39,9 @@ def _number(expression: str) -> Alias:
 
 
 def _hexable(expression: str, pattern: str, plain: str = "") -> Alias:
-    """A number that flag X writes in hexadecimal with `pattern`, otherwise with the pattern `plain`."""
+    """A number that flag X writes in hexadecimal with `pattern`, otherwise with the pattern
+    `plain`.
+    """
 
     def fragment(flags: Flags) -> str:
         chosen = pattern if flags.hexa else plain

@@ -1,7 +1,7 @@
 """Dates of log lines, formatted once per second.
 
-`LineDates` belongs to one thread: no lock. A date with milliseconds is a cached prefix of its second and
-one of a thousand endings, so a line pays two look-ups.
+`LineDates` belongs to one thread: no lock. A date with milliseconds is a cached prefix of its
+second and one of a thousand endings, so a line pays two look-ups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class SecondCache(dict[int, str]):
 
 
 def format_second(pattern: str, second: int, *, utc: bool) -> str:
-    """`pattern` with {day} {day_padded} {month} {mon} {year} {clock} {offset} {iso_offset} filled in."""
+    """`pattern` with {day} {day_padded} {month} {mon} {year} {clock} {offset} {iso_offset} filled
+    in.
+    """
     tm = time.gmtime(second) if utc else time.localtime(second)
     east = 0 if utc else (tm.tm_gmtoff or 0) // 60
     sign = "-" if east < 0 else "+"

@@ -1,7 +1,9 @@
-"""How bytes from the network are written into a log line (HAProxy configuration manual, section 8.6).
+"""How bytes from the network are written into a log line (HAProxy configuration manual, section
+8.6).
 
-Pure functions, callable from any thread. Characters outside 32..126 and a few that would confuse a reader of
-the line become `#` and two hexadecimal digits. The usual case, nothing to encode, is one call in C.
+Pure functions, callable from any thread. Characters outside 32..126 and a few that would confuse a
+reader of the line become `#` and two hexadecimal digits. The usual case, nothing to encode, is one
+call in C.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Log formats: text in HAProxy's `%` language in, one compiled Python expression out.
 
-`compile_format` generates a single f-string over the record's attributes and compiles it, so that a line costs one
-expression. Each thread compiles its own functions (code objects are shared, dates and counters are not); a compiled
-function may only be called by the thread whose `LineDates` it was given. Nothing here does I/O.
+`compile_format` generates a single f-string over the record's attributes and compiles it, so that a
+line costs one expression. Each thread compiles its own functions (code objects are shared, dates
+and counters are not); a compiled function may only be called by the thread whose `LineDates` it was
+given. Nothing here does I/O.
 
-Spaces follow the manual (8.2.6) and what HAProxy does: several are merged into one, a leading one is dropped, and the space after a
-variable that came out empty is swallowed when another space stands before it.
+Spaces follow the manual (8.2.6) and what HAProxy does: several are merged into one, a leading one
+is dropped, and the space after a variable that came out empty is swallowed when another space
+stands before it.
 """
 
 from __future__ import annotations
@@ -55,16 +57,20 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
+    """Text that stands in the line as it is."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    pass
+    """A blank; several in a row are one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """A variable with the flags in force where it stands."""
+
     name: str
     flags: Flags
     position: int
@@ -145,8 +151,8 @@ def _field(name: str | None, flags: Flags, position: int, *, http: bool) -> Fiel
 def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: bool = False) -> str:
     """The pieces as the source of one f-string.
 
-    While walking, `space` says what the line built so far ends with: True a space, False something else, or the
-    list of expressions that all have to be false for it to be a space.
+    While walking, `space` says what the line built so far ends with: True a space, False something
+    else, or the list of expressions that all have to be false for it to be a space.
     """
     out: list[str] = []
     space: bool | list[str] = True
@@ -256,13 +262,13 @@ def compile_format(
 ) -> Formatter:
     """Compile `text` into a function from a record to its line (without header and newline).
 
-    `captures` says whether the frontend has `capture` lines: without any, %hr and the like vanish from the code.
-    Raises FormatError.
+    `captures` says whether the frontend has `capture` lines: without any, %hr and the like vanish
+    from the code. Raises FormatError.
     """
     source = expression_source(parse_format(text, http=http), logasap=logasap, captures=captures)
     names = namespace(context or FormatContext(LineDates()))
     # eval() of our own generated source: names come from ALIASES, literals are escaped above.
-    formatter: Formatter = eval(compiled("lambda r: " + source), names)
+    formatter: Formatter = eval(compiled("lambda r: " + source), names)  # noqa: S307
     return formatter
 
 
@@ -270,7 +276,9 @@ def compile_format(
 
 
 def _part(line: str, index: int) -> str:
-    """Method, target or version of an encoded request line; "<BADREQ>" for a line without that part."""
+    """Method, target or version of an encoded request line; "<BADREQ>" for a line without that
+    part.
+    """
     if line == escape.BADREQ:
         return line
     parts = line.split(" ")

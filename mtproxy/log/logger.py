@@ -1,11 +1,12 @@
 """Loggers: from a record to the senders of a frontend, and plain messages for state changes.
 
-`ThreadLogs` holds what one thread needs for logging: date caches and one open target per address, shared by all
-frontends of that thread. `make_logger` builds a frontend's logger from it as one generated function. Everything here belongs to the
-thread that made it; only `ThreadLogs.dropped` and `.sent` are read by others.
+`ThreadLogs` holds what one thread needs for logging: date caches and one open target per address,
+shared by all frontends of that thread. `make_logger` builds a frontend's logger from it as one
+generated function. Everything here belongs to the thread that made it; only `ThreadLogs.dropped`
+and `.sent` are read by others.
 
-Levels (manual 8.1, 8.3.3): traffic is sent at `info`; with `option log-separate-errors` a transaction that
-failed, was retried or ended with a 5xx status at `err`.
+Levels (manual 8.1, 8.3.3): traffic is sent at `info`; with `option log-separate-errors` a
+transaction that failed, was retried or ended with a 5xx status at `err`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
 
 
+#: formats by the name of the option that chooses them
+NAMED_FORMATS = {
+    "httplog": formats.HTTPLOG,
+    "httplog-clf": formats.CLFLOG,
+    "tcplog": formats.TCPLOG,
+}
+
+
 class HasTid(Protocol):
     """The one thing a logger wants from a ThreadContext."""
 
@@ -41,7 +50,9 @@ class ThreadLogs:
         self._targets: dict[object, targets.LogTarget] = {}
 
     def target(self, log: LogSettings) -> targets.LogTarget:
-        """The open target of `log`; two `log` lines with the same address share one. Raises OSError."""
+        """The open target of `log`; two `log` lines with the same address share one. Raises
+        OSError.
+        """
         key = log.stdio or log.address
         target = self._targets.get(key)
         if target is None:
@@ -122,8 +133,8 @@ def send_text(senders: Sequence[Sender], level: int, text: str) -> None:
 class Logger:
     """A frontend's logger on one thread: `logger(record)` writes the line to all its targets.
 
-    The stream asks `logasap` (log when the response head is there) and sets `record.null` for `dontlognull`;
-    everything else is decided here.
+    The stream asks `logasap` (log when the response head is there) and sets `record.null` for
+    `dontlognull`; everything else is decided here.
     """
 
     __slots__ = ("enabled", "log", "logasap", "senders")
@@ -144,14 +155,12 @@ class Logger:
         send_text(self.senders, level, text)
 
 
-def default_format(mode: str, options: frozenset[str]) -> str:
-    """The format that a frontend's `option`s choose."""
-    if "httplog" in options:
-        return formats.CLFLOG if "httplog clf" in options else formats.HTTPLOG
-    if "httplog clf" in options:
-        return formats.CLFLOG
-    if "tcplog" in options:
-        return formats.TCPLOG
+def format_text(name: str, mode: str) -> str:
+    """The format behind "httplog", "httplog-clf", "tcplog" or "" (none chosen); any other text is
+    a format itself.
+    """
+    if name:
+        return NAMED_FORMATS.get(name, name)
     return formats.DEFAULTLOG_HTTP if mode == "http" else formats.DEFAULTLOG_TCP
 
 
@@ -163,7 +172,7 @@ def make_logger(
     *,
     mode: str = "http",
     options: frozenset[str] = frozenset(),
-    format: str | None = None,
+    log_format: str = "",
     captures: bool = False,
     uri_length: int = formats.DEFAULT_URI_LENGTH,
     thread_logs: ThreadLogs | None = None,
@@ -171,16 +180,18 @@ def make_logger(
 ) -> Logger:
     """Build the logger of a frontend for the calling thread.
 
-    `logs`: the frontend's `log` lines with `log global` already replaced by the global ones. `options`: names of its
-    boolean options; httplog, "httplog clf", tcplog, logasap, dontlognull, dontlog-normal and log-separate-errors matter here.
-    `format`: a `log-format` text, which wins over the options. Raises FormatError, OSError, ValueError.
+    `logs`: the frontend's `log` lines with `log global` already replaced by the global ones.
+    `log_format`: see `format_text`. `options`: names of its boolean options, of which logasap,
+    dontlognull, dontlog-normal and log-separate-errors matter here. `captures`: whether it has
+    `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
+    threads. Raises FormatError, OSError, ValueError.
     """
     thread_logs = thread_logs or ThreadLogs(ctx)
     senders = open_senders(logs, tag, pid, thread_logs)
     logasap = "logasap" in options
     if not senders:
         return Logger((), _log_nothing, logasap=logasap)
-    pieces = formats.parse_format(format or default_format(mode, options), http=mode == "http")
+    pieces = formats.parse_format(format_text(log_format, mode), http=mode == "http")
     line = formats.expression_source(pieces, logasap=logasap, captures=captures)
     context = formats.FormatContext(
         thread_logs.dates,
@@ -197,8 +208,9 @@ def _log_nothing(record: LogRecord) -> None:
     """The logger of a frontend without `log` lines."""
 
 
-# A transaction is an error when its first termination letter says so (everything but a normal end and a local
-# answer), when a connection had to be retried or sent elsewhere, or when the client got a 5xx.
+# A transaction is an error when its first termination letter says so (everything but a normal end
+# and a local answer), when a connection had to be retried or sent elsewhere, or when the client got
+# a 5xx.
 _FAILED = "r.term_state[0] not in '-L' or r.retries or r.redispatched or r.status >= 500"
 
 
@@ -207,7 +219,8 @@ def _generate(
 ) -> Callable[[LogRecord], None]:
     """Write the frontend's log function: tests only for the options that are set, senders unrolled.
 
-    Heads are kept in the list `heads`, which is rebuilt when the second changes; it has one entry per sender and level used.
+    Heads are kept in the list `heads`, which is rebuilt when the second changes; it has one entry
+    per sender and level used.
     """
     levels = [syslog.INFO]
     body = ["def log(r):"]
@@ -250,7 +263,8 @@ def _generate(
         return _log_nothing
     names["time"] = time
     names["heads"] = _Heads(senders, levels)
-    exec(formats.compiled("\n".join(body), "exec"), names)
+    # exec() of our own generated source, see `formats`
+    exec(formats.compiled("\n".join(body), "exec"), names)  # noqa: S102
     log: Callable[[LogRecord], None] = names["log"]
     return log
 

@@ -14,14 +14,15 @@ from typing import Protocol
 class LogRecord(Protocol):
     """Attributes of one finished (or, with `option logasap`, half-way) transaction."""
 
-    #: client address as text, "unix" when it came through a UNIX socket (then the port is the listener's id)
+    #: client address as text, "unix" when it came through a UNIX socket (then the port is the
+    #: listener's id)
     client_ip: str
     client_port: int
     #: the address on which the client was accepted, same rules
     dst_ip: str
     dst_port: int
-    #: wall clock (ms since the epoch) at which the connection was accepted, or for the second and later
-    #: requests of a connection the moment at which it became ready for them
+    #: wall clock (ms since the epoch) at which the connection was accepted, or for the second and
+    #: later requests of a connection the moment at which it became ready for them
     accept_ms: int
 
     frontend: str
@@ -37,7 +38,7 @@ class LogRecord(Protocol):
 
     t_h: int  # handshake (Th), never -1
     t_i: int  # idle time before the first byte of the request (Ti), never -1
-    t_R: int  # receiving the request (TR)
+    t_R: int  # noqa: N815  # receiving the request (TR)
     t_w: int  # waiting in queues (Tw)
     t_c: int  # connecting (Tc)
     t_r: int  # waiting for the response head (Tr)

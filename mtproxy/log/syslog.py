@@ -1,7 +1,8 @@
 """Syslog: facilities, levels, and the head that each `format` puts before a line.
 
-A `HeadWriter` belongs to one thread. `refresh()` rebuilds its strings at most once per second; formats that carry
-microseconds build theirs for each message. Formats: HAProxy configuration manual, `log`; RFC 3164, RFC 5424.
+A `HeadWriter` belongs to one thread. `refresh()` rebuilds its strings at most once per second;
+formats that carry microseconds build theirs for each message. Formats: HAProxy configuration
+manual, `log`; RFC 3164, RFC 5424.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ class HeadWriter:
 
     __slots__ = ("_after", "_dates", "_facility", "_format", "precise")
 
-    def __init__(self, format: str, facility: int, tag: str, pid: int, hostname: str) -> None:
-        self._format = format
+    def __init__(self, log_format: str, facility: int, tag: str, pid: int, hostname: str) -> None:
+        self._format = log_format
         self._facility = facility
-        self.precise = format in PRECISE
-        match format:
+        self.precise = log_format in PRECISE
+        match log_format:
             case "local":
                 pattern, self._after = "{mon} {day_padded} {clock} ", f"{tag}[{pid}]: "
             case "rfc3164":

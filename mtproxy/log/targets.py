@@ -1,17 +1,21 @@
-"""Senders: one socket or descriptor of one thread, to which a message is written without ever waiting.
+"""Senders: one socket or descriptor of one thread, to which a message is written without ever
+waiting.
 
-A message that cannot leave at once is dropped and counted in `dropped`; a log server that is slow, full or
-gone never costs a worker more than one system call. Each pool thread opens its own targets (see `logger.ThreadLogs`):
-no lock, and only the owner calls `send`. Other threads may read the counters.
+A message that cannot leave at once is dropped and counted in `dropped`; a log server that is slow,
+full or gone never costs a worker more than one system call. Each pool thread opens its own targets
+(see `logger.ThreadLogs`): no lock, and only the owner calls `send`. Other threads may read the
+counters.
 
-Standard output and other inherited descriptors need care. O_NONBLOCK belongs to the open file description, which we
-share with the shell and with whatever else writes to the terminal, so it must not be set on it. Instead:
-  - a pipe or a terminal is opened a second time through /proc/self/fd: a description of our own, set non-blocking;
+Standard output and other inherited descriptors need care. O_NONBLOCK belongs to the open file
+description, which we share with the shell and with whatever else writes to the terminal, so it must
+not be set on it. Instead:
+  - a pipe or a terminal is opened a second time through /proc/self/fd: a description of our own,
+    set non-blocking;
   - a socket is written with MSG_DONTWAIT, which is per call;
-  - a regular file keeps its description (a second one would have its own offset and overwrite what others append);
-    writing to it does not wait for a reader anyway;
-  - where the second opening fails (no /proc, no permission on the terminal) poll() is asked before each write, which for
-    messages up to PIPE_BUF is as good.
+  - a regular file keeps its description (a second one would have its own offset and overwrite what
+    others append); writing to it does not wait for a reader anyway;
+  - where the second opening fails (no /proc, no permission on the terminal) poll() is asked before
+    each write, which for messages up to PIPE_BUF is as good.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ class LogTarget(ABC):
 
 
 class UdpTarget(LogTarget):
-    """A connected UDP socket: no route look-up per message, and a refusal is reported back to us."""
+    """A connected UDP socket: no route look-up per message, and refusals are reported to us."""
 
     __slots__ = ("_send", "_sock")
 
@@ -72,7 +76,8 @@ class UdpTarget(LogTarget):
         try:
             self._send(message)
         except ConnectionRefusedError:
-            # The error belongs to the message before (an ICMP answer came back for it); this one was not sent.
+            # The error belongs to the message before (an ICMP answer came back for it); this one
+            # was not sent.
             self.dropped += 1
             try:
                 self._send(message)
@@ -129,7 +134,8 @@ class UnixTarget(LogTarget):
                 self.dropped += 1
                 return
             except OSError as error:
-                # EMSGSIZE and ENOBUFS concern this message alone; the rest says that the daemon went away.
+                # EMSGSIZE and ENOBUFS concern this message alone; the rest says that the daemon
+                # went away.
                 if not isinstance(error, ConnectionError) and error.errno not in _GONE:
                     self.dropped += 1
                     return
@@ -161,7 +167,8 @@ _GONE = frozenset({errno.ENOTCONN, errno.ENOENT, errno.EPIPE})
 class StreamTarget(LogTarget):
     """An inherited descriptor: pipe, terminal, file or socket. Every message is one write.
 
-    What a full pipe took only in part is finished before the next message, so that lines of this thread stay whole.
+    What a full pipe took only in part is finished before the next message, so that lines of this
+    thread stay whole.
     """
 
     __slots__ = ("_fd", "_poll", "_rest", "_sock", "_write")

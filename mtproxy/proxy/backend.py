@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
-from mtproxy.proxy.counters import BackendCounters
+from mtproxy.proxy.counters import BackendCounters, combined
+from mtproxy.proxy.load import Load
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -50,8 +51,8 @@ class BackendShared:
         "notify",
         "servers",
         "settings",
+        "side_counters",
         "sides",
-        "tracker",
     )
 
     def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
@@ -65,8 +66,6 @@ class BackendShared:
         )
         size = len(self.servers)
         self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
-        #: the balancer, if it must hear of sessions
-        self.tracker = self.balancer if self.balancer.tracks_sessions else None
         #: how many active and backup servers are usable
         self.active = 0
         self.backup = 0
@@ -76,6 +75,7 @@ class BackendShared:
         self.down_transitions = 0
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Backend] = []
+        self.side_counters: list[BackendCounters] = []
         #: weights of usable servers by position, 0 otherwise
         self._weights = [0] * size
         #: what the balancer was told
@@ -95,18 +95,22 @@ class BackendShared:
         return not self.active and self.backup > 0
 
     def sessions(self) -> int:
-        """Sessions in the backend now, over all threads. May be off by those that change just now."""
+        """Sessions in the backend now, over all threads; not exact while they come and go."""
         return sum([side.counters.conn_cur for side in self.sides])
 
     def total_weight(self) -> int:
         """The sum of the weights of the servers that get traffic now."""
         return sum(self._effective)
 
-    def update(self, server: ServerState, ctx: ThreadContext) -> None:
+    def down_time(self, now: int) -> int:
+        """Milliseconds without a usable server, up to the tick `now`."""
+        return self.down_ms if self.up else self.down_ms + now - self.last_change
+
+    def update(self, server: ServerState, ctx: ThreadContext) -> bool:
         """Take into account that `server` has changed. The caller holds no lock.
 
-        Everything is read from `server` under the LBPRM lock: when two threads change one server, the
-        later call sees both changes, whatever the order.
+        Returns whether the backend has just lost its last usable server. The server is read under
+        the LBPRM lock: when two threads change one, the later call sees both changes.
         """
         tid = ctx.tid
         self.lock.take(tid)
@@ -128,8 +132,7 @@ class BackendShared:
                 self.last_change = ctx.now
         finally:
             self.lock.drop(tid)
-        if lost:
-            self.notify(ctx, EMERG, f"backend {self.name} has no server available!")
+        return lost
 
     def _count(self, server: ServerState) -> None:
         """Count `server` as usable or not."""
@@ -184,7 +187,7 @@ class Backend:
     failed. For a retry on another server: release the old one, then `pick(ctx, avoid=old)`.
     """
 
-    __slots__ = ("counters", "name", "pick", "servers", "settings", "shared", "tid")
+    __slots__ = ("counters", "load", "name", "pick", "servers", "settings", "shared", "tid")
 
     def __init__(self, shared: BackendShared, tid: int) -> None:
         self.shared = shared
@@ -194,4 +197,10 @@ class Backend:
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
         shared.sides.append(self)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
+
+    def totals(self) -> BackendCounters:
+        """What this thread has counted, that of its servers included. Any thread."""
+        return combined(self.counters, [server.counters for server in self.servers])

@@ -1,20 +1,25 @@
 """Counters of frontends, listeners, backends and servers: plain integers, one set per thread.
 
-Only the owning thread writes a set (`counters.cum_req += 1`: no lock, no atomic); readers such as `show stat` add the sets of all
-threads and accept that they see a moment that never was exactly. `clear counters` does not write into other
-threads' sets: `stats.totals` subtracts a baseline instead.
+Only the owning thread writes a set (`counters.cum_req += 1`: no lock, no atomic); readers such as
+`show stat` add the sets of all threads and accept that they see a moment that never was exactly.
+`clear counters` does not write into other threads' sets: `stats.totals` subtracts a baseline
+instead.
 
 Names are HAProxy's. `http_rsp[0]` counts statuses outside 1xx..5xx, `http_rsp[n]` those of class n.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 #: calls over which q_time, c_time, d_time and t_time are averaged (HAProxy: TIME_STATS_SAMPLES)
 AVERAGE_SAMPLES = 1024
 
 
 class _Counters:
-    """Slots are set to zero; `MAXIMA` names those of which a sum over threads has no meaning of its own."""
+    """Slots are set to zero; `MAXIMA` names those of which a sum over threads has no meaning of its
+    own.
+    """
 
     __slots__ = ()
     #: never cleared by `clear counters`, and summed as they are
@@ -40,6 +45,8 @@ class FrontendCounters(_Counters):
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "cache_hits",
+        "cache_lookups",
         "comp_byp",
         "comp_in",
         "comp_out",
@@ -58,8 +65,8 @@ class FrontendCounters(_Counters):
         "http_rsp",
         "intercepted_req",
         "internal_errors",
-        "cache_hits",
-        "cache_lookups",
+        "spliced_in",
+        "spliced_out",
     )
     GAUGES = frozenset({"conn_cur"})
     MAXIMA = frozenset({"conn_max"})
@@ -84,6 +91,9 @@ class FrontendCounters(_Counters):
     http_rsp: list[int]
     intercepted_req: int
     internal_errors: int
+    #: bytes moved by splice() from and to the client
+    spliced_in: int
+    spliced_out: int
     cache_hits: int
     cache_lookups: int
 
@@ -96,6 +106,8 @@ class _BackendSide(_Counters):
         "bytes_out",
         "c_time",
         "cli_aborts",
+        "conn_cur",
+        "conn_max",
         "connect",
         "ctime_max",
         "cum_lbconn",
@@ -111,8 +123,6 @@ class _BackendSide(_Counters):
         "http_rsp",
         "internal_errors",
         "last_sess",
-        "conn_cur",
-        "conn_max",
         "q_time",
         "qtime_max",
         "queue_cur",
@@ -120,6 +130,8 @@ class _BackendSide(_Counters):
         "redispatches",
         "retries",
         "reuse",
+        "spliced_in",
+        "spliced_out",
         "srv_aborts",
         "t_time",
         "timed",
@@ -159,6 +171,9 @@ class _BackendSide(_Counters):
     redispatches: int
     retries: int
     reuse: int
+    #: bytes moved by splice() from and to the server
+    spliced_in: int
+    spliced_out: int
     srv_aborts: int
     t_time: int
     #: transactions that entered the averages
@@ -166,24 +181,29 @@ class _BackendSide(_Counters):
     ttime_max: int
 
     def add_times(self, queue: int, connect: int, data: int, total: int) -> None:
-        """Enter the timers (ms) of one finished transaction into averages and maxima.
+        """Enter the timers (ms, -1: not reached) of one finished transaction into averages and maxima.
 
-        The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the last ~1024
-        transactions at the cost of a few integer operations.
+        The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the
+        last ~1024 transactions at the cost of a few integer operations.
         """
         self.timed += 1
-        self.q_time += queue - (self.q_time >> 10)
-        self.c_time += connect - (self.c_time >> 10)
-        self.d_time += data - (self.d_time >> 10)
-        self.t_time += total - (self.t_time >> 10)
-        if queue > self.qtime_max:
-            self.qtime_max = queue
-        if connect > self.ctime_max:
-            self.ctime_max = connect
-        if data > self.dtime_max:
-            self.dtime_max = data
-        if total > self.ttime_max:
-            self.ttime_max = total
+        # mostly zeros on a fast network: each costs two look-ups then, not six
+        if queue > 0 or self.q_time:
+            self.q_time += max(queue, 0) - (self.q_time >> 10)
+            if queue > self.qtime_max:
+                self.qtime_max = queue
+        if connect > 0 or self.c_time:
+            self.c_time += max(connect, 0) - (self.c_time >> 10)
+            if connect > self.ctime_max:
+                self.ctime_max = connect
+        if data > 0 or self.d_time:
+            self.d_time += max(data, 0) - (self.d_time >> 10)
+            if data > self.dtime_max:
+                self.dtime_max = data
+        if total > 0 or self.t_time:
+            self.t_time += max(total, 0) - (self.t_time >> 10)
+            if total > self.ttime_max:
+                self.ttime_max = total
 
 
 class BackendCounters(_BackendSide):
@@ -216,6 +236,40 @@ class ServerCounters(_BackendSide):
     down_trans: int
     failed_checks: int
     failed_hana: int
+
+
+def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> BackendCounters:
+    """One thread's backend with its servers: for what a transaction counts once, on its server.
+
+    A transaction that reached a server enters bytes, requests, responses and times there alone; this adds
+    them up. Any thread; the result is a copy of the moment.
+    """
+    out = BackendCounters()
+    for name in out.names():
+        setattr(out, name, getattr(own, name))
+    out.http_rsp = list(own.http_rsp)
+    parts: list[_BackendSide] = [own, *servers]
+    for server in parts[1:]:
+        out.bytes_in += server.bytes_in
+        out.bytes_out += server.bytes_out
+        out.cum_req += server.cum_req
+        out.timed += server.timed
+        out.last_sess = max(out.last_sess, server.last_sess)
+        out.qtime_max = max(out.qtime_max, server.qtime_max)
+        out.ctime_max = max(out.ctime_max, server.ctime_max)
+        out.dtime_max = max(out.dtime_max, server.dtime_max)
+        out.ttime_max = max(out.ttime_max, server.ttime_max)
+        out.http_rsp = [a + b for a, b in zip(out.http_rsp, server.http_rsp, strict=True)]
+    if out.timed:
+        window = min(out.timed, AVERAGE_SAMPLES)
+        for name in ("q_time", "c_time", "d_time", "t_time"):
+            weighted = sum(
+                getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
+                for part in parts
+                if part.timed
+            )
+            setattr(out, name, weighted * window // out.timed)
+    return out
 
 
 def average(sliding_sum: int, samples: int) -> int:

@@ -1,8 +1,8 @@
 """Health: the rise/fall counter of one checked server, as a pure state machine.
 
-The counter runs from 0 (DOWN) to rise + fall - 1 (UP); from `rise` on the server is up. A success adds
-one, and the success that reaches `rise` jumps to the top; a failure takes one away, and the failure
-that goes below `rise` drops to 0. So `rise` successes in a row bring a server up and `fall`
+The counter runs from 0 (DOWN) to rise + fall - 1 (UP); from `rise` on the server is up. A success
+adds one, and the success that reaches `rise` jumps to the top; a failure takes one away, and the
+failure that goes below `rise` drops to 0. So `rise` successes in a row bring a server up and `fall`
 failures in a row take it down. A server starts at `rise`: up, but its first failure takes it down
 (manual 5.2, `rise` and `fall`; verified against HAProxy 2.6).
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
+from mtproxy.proxy.load import Load
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.proxy.backend import BackendShared
-    from mtproxy.sched.context import ThreadContext
 
 
 class CheckStatus(Enum):
@@ -57,6 +57,7 @@ class ServerState:
         "check_duration",
         "check_info",
         "check_status",
+        "checking",
         "down_ms",
         "down_transitions",
         "drain",
@@ -70,6 +71,7 @@ class ServerState:
         "name",
         "position",
         "settings",
+        "side_counters",
         "sides",
         "weight",
     )
@@ -97,15 +99,20 @@ class ServerState:
         self.last_change = now
         #: time spent down before `last_change`, in ms
         self.down_ms = 0
+        #: how often it went down or into maintenance
         self.down_transitions = 0
+        #: failed checks while it was not yet down
         self.failed_checks = 0
         self.check_status = CheckStatus.INI
+        #: whether a check is under way; written by the thread that runs it
+        self.checking = False
         #: of the last check, in ms; -1 before the first
         self.check_duration = -1
         #: why the last check failed ("Connection refused"), or ""
         self.check_info = ""
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Server] = []
+        self.side_counters: list[ServerCounters] = []
 
     @property
     def running(self) -> bool:
@@ -116,21 +123,26 @@ class ServerState:
     def usable(self) -> bool:
         return self.weight > 0 and not self.drain and self.running
 
+    def down_time(self, now: int) -> int:
+        """Milliseconds that the server was down or in maintenance, up to the tick `now`."""
+        return self.down_ms if self.running else self.down_ms + now - self.last_change
+
     def sessions(self) -> int:
-        """Sessions on the server now, over all threads. May be off by those that change just now."""
-        return sum(side.cur_sess for side in self.sides)
+        """Sessions on the server now, over all threads; not exact while they come and go."""
+        return sum([counters.conn_cur for counters in self.side_counters])
 
 
 class Server:
     """One thread's side of a server. Owner thread only, apart from reading counters."""
 
     __slots__ = (
+        "_note_release",
         "address",
         "backend",
         "counters",
-        "cur_sess",
         "epoch",
         "idle",
+        "load",
         "name",
         "position",
         "settings",
@@ -146,28 +158,26 @@ class Server:
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
+        self._note_release = shared.backend.balancer.release_hook()
         self.counters = ServerCounters()
-        #: sessions that this thread has on the server now
-        self.cur_sess = 0
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
         shared.sides.append(self)
+        shared.side_counters.append(self.counters)
+        self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
-        self.cur_sess += 1
-        balancer = self.backend.tracker
-        if balancer is not None:
-            balancer.take(self.position, self.tid)
+        self.counters.conn_cur += 1
+        self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
         """A session that was taken (by `pick` or `take`) leaves this server."""
-        self.cur_sess -= 1
-        balancer = self.backend.tracker
-        if balancer is not None:
-            balancer.release(self.position, self.tid)
+        self.counters.conn_cur -= 1
+        if self._note_release is not None:
+            self._note_release(self.position)
 
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.

@@ -14,6 +14,7 @@ FOREVER = NEVER >> 1
 
 DEFAULT_BUFSIZE = 16384
 DEFAULT_MAXREWRITE = 1024
+#: counts the end of the head as one
 DEFAULT_MAXHDR = 101
 
 
@@ -40,7 +41,6 @@ class FrontConf:
         "keep_alive",
         "logasap",
         "max_head",
-        "max_headers",
         "monitor_uri",
         "nolinger",
         "tcpka",
@@ -54,7 +54,6 @@ class FrontConf:
         self.keep_alive = _ms(t.http_keep_alive, t.http_request, t.client)
         self.bufsize = int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
         self.max_head = self.bufsize - int(global_.tune.get("tune.maxrewrite", DEFAULT_MAXREWRITE))
-        self.max_headers = int(global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1
         options = proxy.options
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
@@ -63,8 +62,7 @@ class FrontConf:
         self.logasap = "logasap" in options
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
-        monitor = getattr(proxy, "monitor_uri", None)
-        self.monitor_uri: bytes | None = monitor.encode() if monitor else None
+        self.monitor_uri = proxy.monitor_uri
 
 
 class BackConf:
@@ -96,7 +94,8 @@ class BackConf:
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})
         self.abortonclose = "abortonclose" in options
-        self.redispatch = "redispatch" in options
+        #: 0: never, -1: on the last retry, N: every N-th retry, -N: counted from the last
+        self.redispatch = proxy.redispatch
         self.retries = proxy.retries
         self.reuse = proxy.http_reuse
         self.tcpka = bool(options & {"tcpka", "srvtcpka"})

@@ -24,6 +24,7 @@ from mtproxy.stream.stream import Stop, Stream
 if TYPE_CHECKING:
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
+    from mtproxy.stream.conf import BackConf
 
 #: pause before the same server is tried again, ms
 TURN_AROUND = 1000
@@ -174,7 +175,7 @@ async def connect(stream: Stream) -> Connection:
         stream.retries += 1
         srv.counters.retries += 1
         be.counters.retries += 1
-        if not (conf.redispatch and left == 0 and _redispatch(stream)):
+        if not (_may_redispatch(conf, left) and _redispatch(stream)):
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
 
 
@@ -193,6 +194,16 @@ def _open(stream: Stream, srv: Server) -> Connection:
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
+def _may_redispatch(conf: BackConf, left: int) -> bool:
+    """Whether the retry with `left` more behind it may go to another server (`option redispatch`)."""
+    interval = conf.redispatch
+    if interval == 0:
+        return False
+    if interval < 0:
+        return left % -interval == 0
+    return (conf.retries - left) % interval == 0
+
+
 def _redispatch(stream: Stream) -> bool:
     """Move the stream to another server if there is one."""
     old, be = stream.srv, stream.be
@@ -203,7 +214,7 @@ def _redispatch(stream: Stream) -> bool:
         old.take()
         return False
     moved = new is not old
-    stream.swap_server(new)
+    stream.set_server(new)
     if moved:
         stream.redispatched = True
         old.counters.redispatches += 1

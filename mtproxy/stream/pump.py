@@ -12,14 +12,9 @@ validated. Owner thread only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtproxy.http.chunked import ChunkedReader
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.net.splice import Pipe, give_pipe, take_pipe
-
-if TYPE_CHECKING:
-    from mtproxy.http.headers import Header
 
 #: `remaining` of a body that ends with the connection
 UNTIL_CLOSE = 1 << 62
@@ -168,15 +163,13 @@ class Pump:
     def _take_chunks(self, data: bytes) -> None:
         chunks = self.chunks
         assert chunks is not None
-        pieces = chunks.feed(data)
+        pieces = chunks.relay(data)
         if pieces:
-            payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            self.out = b"%x\r\n%b\r\n" % (len(payload), payload)
+            self.out = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if chunks.done:
             self.read_done = True
             self.rest = chunks.rest
             self.received -= len(self.rest)
-            self.out = bytes(self.out) + last_chunk(chunks.trailers)
 
     def _write(self) -> bool:
         """Send `out`; whether all of it went."""
@@ -270,9 +263,3 @@ class Pump:
             pipe, self.pipe = self.pipe, None
             give_pipe(self.src.ctx, pipe)
 
-
-def last_chunk(trailers: list[Header]) -> bytes:
-    """The end of a chunked body."""
-    if not trailers:
-        return b"0\r\n\r\n"
-    return b"0\r\n" + b"".join([h[2] for h in trailers]) + b"\r\n"

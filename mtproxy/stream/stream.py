@@ -18,6 +18,7 @@ from mtproxy.stream.conf import FOREVER
 
 if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
@@ -53,8 +54,6 @@ class Stream:
         "accept_tick",
         "backend",
         "backend_queue",
-        "backend_src_ip",
-        "backend_src_port",
         "bconf",
         "be",
         "bytes_read",
@@ -139,36 +138,37 @@ class Stream:
         self.tls_cipher: str | None = None
         self.srv_queue = 0
         self.backend_queue = 0
-        self.t_h = 0
-        self.t_i = 0
-        self.started = False
-        self.begin(ctx.now)
-
-    # --- one transaction
-    def begin(self, now: int) -> None:
-        """Forget the last transaction."""
-        self.accept_ms = now + self.ctx.wall_offset
-        self.be = None
-        self.backend = self.frontend
-        self.server = NOSRV
-        self.backend_src_ip: str | None = None
-        self.backend_src_port = 0
-        self.server_ip: str | None = None
-        self.server_port = 0
-        self.t_R = self.t_w = self.t_c = self.t_r = -1
+        self.t_h = self.t_i = 0
+        self.t_R = -1
         self.t_a = self.t_t = self.t_q = 0
         self.status = -1
-        self.bytes_read = 0
-        self.bytes_uploaded = 0
         self.null = False
         self.term_state = "--"
         self.retries = 0
         self.redispatched = False
         self.request_line: bytes | None = None
         self.request_count = 0
-        self.logged = False
         self.client_expire = FOREVER
         self.server_expire = FOREVER
+        self.be = None
+        self.server_ip: str | None = None
+        self.server_port = 0
+        self.started = False
+        self.begin(ctx.now)
+
+    # --- one transaction
+    def begin(self, now: int) -> None:
+        """Forget the last transaction. Only what its end does not set anyway is set here."""
+        self.accept_ms = now + self.ctx.wall_offset
+        self.backend = self.frontend
+        self.server = NOSRV
+        self.t_w = self.t_c = self.t_r = -1
+        self.bytes_read = 0
+        self.bytes_uploaded = 0
+        self.logged = False
+        if self.retries:
+            self.retries = 0
+            self.redispatched = False
 
     @property
     def dst_ip(self) -> str:
@@ -192,21 +192,30 @@ class Stream:
     # --- what the log says of the load, this stream included
     @property
     def act_conn(self) -> int:
-        return sum([shared.conns for shared in self.ctx.pool.shareds])
+        return self.room.room.connections(self.ctx)
 
     @property
     def fe_conn(self) -> int:
-        return self.room.sessions()
+        return self.fe.load.total(self.ctx.now)
 
     @property
     def be_conn(self) -> int:
+        # HAProxy logs an HTTP request when it has left its backend already
         be = self.be
-        return 0 if be is None else be.shared.sessions()
+        return 0 if be is None else be.load.total(self.ctx.now) - self.is_http
 
     @property
     def srv_conn(self) -> int:
         srv = self.srv
-        return 0 if srv is None else srv.shared.sessions()
+        return 0 if srv is None else srv.load.total(self.ctx.now) - self.is_http
+
+    @property
+    def backend_src_ip(self) -> str | None:
+        return None if self.sconn is None else peer_text(self.sconn.sock.getsockname())[0]
+
+    @property
+    def backend_src_port(self) -> int:
+        return 0 if self.sconn is None else peer_text(self.sconn.sock.getsockname())[1]
 
     # --- the connection as a whole
     def open_session(self) -> None:
@@ -249,7 +258,6 @@ class Stream:
         srv = self.srv
         if srv is not None:
             self.srv = None
-            srv.counters.conn_cur -= 1
             srv.release()
 
     def drop_server(self) -> None:
@@ -263,32 +271,24 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         counters = srv.counters
-        counters.conn_cur += 1
         counters.cum_sess += 1
         counters.cum_lbconn += 1
 
-    def swap_server(self, srv: Server) -> None:
-        """Give the stream to another server after a failed connect. `srv` is taken already."""
-        old = self.srv
-        if old is not None:
-            old.counters.conn_cur -= 1
-        self.set_server(srv)
-
     def finish(self) -> None:
-        """The last act of a transaction: bytes, times and the log line."""
-        fe_counters = self.fe.counters
-        fe_counters.bytes_in += self.bytes_uploaded
-        fe_counters.bytes_out += self.bytes_read
-        be = self.be
-        if be is not None:
-            counters = be.counters
-            counters.bytes_in += self.bytes_uploaded
-            counters.bytes_out += self.bytes_read
-            srv = self.srv
-            if srv is not None:
-                counters = srv.counters
-                counters.bytes_in += self.bytes_uploaded
-                counters.bytes_out += self.bytes_read
+        """The last act of a transaction: bytes and the log line. The stream is still in its backend.
+
+        Bytes are counted on the server, or on the backend when there was no server: readers add a
+        backend's servers to what it counts itself (see stats.totals).
+        """
+        uploaded, read = self.bytes_uploaded, self.bytes_read
+        counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
+        counters.bytes_in += uploaded
+        counters.bytes_out += read
+        side = self.srv or self.be
+        if side is not None:
+            counters = side.counters
+            counters.bytes_in += uploaded
+            counters.bytes_out += read
         log = self.fe.log
         if log is not None and not self.logged:
             self.logged = True

@@ -1,1 +1,1 @@
-"""Tools for the project's own tests: a mock clock, a lock-step sequencer, scripted peers."""
+"""Tools for tests: nothing else imports this package."""

@@ -1,14 +1,14 @@
 """What every balancing algorithm offers to its backend.
 
-A `Balancer` is shared by all threads and knows servers by their position in the backend. Its state is
-guarded by the backend's LBPRM lock, except where an algorithm says that a structure needs none.
+A `Balancer` is shared by all threads and knows servers by their position in the backend. Its state
+is guarded by the backend's LBPRM lock, except where an algorithm says that a structure needs none.
 Each thread has a picker of its own, made from that thread's own `Server` objects.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Picker(Protocol):
     """Choose a server for a new session and take it (`Server.take`); None if none is usable.
 
-    `avoid` is the server that has just failed: another one is chosen if there is another. The caller
-    calls `Server.release` exactly once when the session leaves the server. Owner thread only.
+    `avoid` is the server that has just failed: another one is chosen if there is another. The
+    caller calls `Server.release` exactly once when the session leaves the server. Owner thread
+    only.
     """
 
     def __call__(self, ctx: ThreadContext, avoid: Server | None = None) -> Server | None: ...
@@ -31,9 +32,6 @@ class Balancer(ABC):
     """One algorithm at work in one backend. It starts with no usable server."""
 
     __slots__ = ()
-
-    #: whether the algorithm must hear of every session through `take` and `release`
-    tracks_sessions = False
 
     @abstractmethod
     def __init__(self, lock: Lock, size: int) -> None:
@@ -50,11 +48,17 @@ class Balancer(ABC):
     def picker(self, servers: Sequence[Server], tid: int) -> Picker:
         """A picker for thread `tid`, whose own server objects are `servers`, by position."""
 
+    @abstractmethod
     def take(self, position: int, tid: int) -> None:
         """A session was given to a server without a pick (persistence, a queued session)."""
 
-    def release(self, position: int, tid: int) -> None:
-        """A session has left a server."""
+    @abstractmethod
+    def release_hook(self) -> Callable[[int], None] | None:
+        """What to call with a server's position when a session leaves it; None: nothing.
 
+        Each caller asks for a hook of its own, so that no two threads share one.
+        """
+
+    @abstractmethod
     def _check(self) -> None:
         """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 class RoundRobin(Balancer):
+    """The algorithm at work in one backend. See the module."""
+
     __slots__ = ("_lock", "_order", "_stale", "_turns", "_waits", "_weights")
 
     def __init__(self, lock: Lock, size: int) -> None:
@@ -68,16 +70,22 @@ class RoundRobin(Balancer):
                 except IndexError:
                     pass
                 else:
-                    server.cur_sess += 1
+                    server.counters.conn_cur += 1
                     return server
             position = self._next(-1 if avoid is None else avoid.position, tid)
             if position < 0:
                 return None
             server = mine[position]
-            server.take()
+            server.counters.conn_cur += 1
             return server
 
         return pick
+
+    def take(self, position: int, tid: int) -> None:
+        """Sessions that were not balanced do not change the order."""
+
+    def release_hook(self) -> None:
+        return None
 
     def _next(self, avoid: int, tid: int) -> int:
         """The next turn that is not of `avoid` unless that is the only server; -1: no server."""

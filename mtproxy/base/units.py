@@ -1,0 +1,80 @@
+"""Times, sizes and counts as haproxy.cfg writes them (manual 2.5, "Time format").
+
+Pure functions, callable from any thread. All raise `UnitError` with a message that says what is
+wrong with the text; the caller adds the keyword's name.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: the largest time, 2^31 - 1 ms: about 24.8 days
+MAX_TIME_MS = 0x7FFFFFFF
+
+_TIME = re.compile(r"([0-9]+)(us|ms|s|m|h|d)?(.*)", re.DOTALL)
+_SIZE = re.compile(r"([0-9]+)([kKmMgG]?)(.*)", re.DOTALL)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class UnitError(ValueError):
+    """The text is no time, size or number, or is out of range."""
+
+
+def _unexpected(text: str) -> UnitError:
+    return UnitError(f"unexpected character '{text[:1]}'")
+
+
+def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") -> int:
+    """A time with an optional unit (us, ms, s, m, h, d), in `result_unit`, rounded up.
+
+    A time that is not zero never becomes zero by rounding. Raises UnitError when the text is
+    malformed or the time is above 2147483647 result units.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise _unexpected(text) if text else UnitError("a time is expected")
+    digits, unit, rest = found.groups()
+    if rest:
+        raise _unexpected(rest)
+    micros = int(digits) * _MICROSECONDS[unit or default_unit]
+    divisor = _MICROSECONDS[result_unit]
+    value = -(-micros // divisor)
+    if value > MAX_TIME_MS:
+        raise UnitError(f"timer overflow (maximum value is {MAX_TIME_MS} {result_unit})")
+    return value
+
+
+def parse_size(text: str, *, maximum: int = 0xFFFFFFFF) -> int:
+    """A size in bytes with an optional suffix k, m or g (powers of 1024, either case)."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise _unexpected(text) if text else UnitError("a size is expected")
+    digits, suffix, rest = found.groups()
+    if rest:
+        raise _unexpected(rest)
+    value = int(digits) * _FACTORS[suffix.lower()]
+    if value > maximum:
+        raise UnitError(f"size too large (maximum value is {maximum})")
+    return value
+
+
+def parse_integer(text: str, minimum: int | None = None, maximum: int | None = None) -> int:
+    """A decimal integer within [minimum, maximum]."""
+    if _INTEGER.fullmatch(text) is None:
+        raise UnitError(f"'{text}' is not an integer" if text else "an integer is expected")
+    value = int(text)
+    if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+        if maximum is None:
+            raise UnitError(f"must be at least {minimum} (got {value})")
+        raise UnitError(f"must be between {minimum} and {maximum} (got {value})")
+    return value

@@ -1,0 +1,1 @@
+"""The command line, the runtime socket and the client commands."""

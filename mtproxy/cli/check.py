@@ -1,0 +1,129 @@
+"""`-c`, `-cc` and `-v`: the answers that need no running proxy, with HAProxy's exit codes.
+
+Main thread only. Each function returns the exit code and writes to the streams given.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from mtproxy import __version__
+from mtproxy.base.errors import ConfigError, Diagnostics, Severity
+from mtproxy.base.features import HAPROXY_LEVEL, feature_list
+from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.config import has_listener, load
+from mtproxy.config.conditions import evaluate
+from mtproxy.config.cpumap import MAX_THREADS
+from mtproxy.config.lexer import from_text, to_text, tokenize
+
+VALID = 0
+ERRORS = 1
+NO_LISTENER = 2
+
+TRUE = 0
+FALSE = 1
+UNPARSABLE = 2
+
+
+def report(diagnostics: Diagnostics, cmdline: CommandLine, stream: TextIO | None = None) -> None:
+    """Write the messages as HAProxy does. Quiet mode leaves alerts only."""
+    stream = stream or sys.stderr
+    quiet = cmdline.quiet and not cmdline.verbose
+    for item in diagnostics.shown(diag=cmdline.diag):
+        if quiet and item.severity is not Severity.ALERT:
+            continue
+        # Bytes that are not UTF-8 came in as surrogates and must not stop a message.
+        text = item.render().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        print(text, file=stream)
+
+
+def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Settings | None:
+    """Load what the command line names and print the messages; None: do not start."""
+    stream = stream or sys.stderr
+    settings, diagnostics = load(cmdline.paths, cmdline)
+    report(diagnostics, cmdline, stream)
+    if settings is None:
+        print(
+            f"[ALERT]    ({os.getpid()}) : config : Fatal errors found in configuration.",
+            file=stream,
+        )
+    return settings
+
+
+def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> int:
+    """`-c`: 0 valid, 1 errors (or warnings with -dW), 2 valid but nothing to listen on."""
+    stream = stream or sys.stderr
+    settings = load_reported(cmdline, stream)
+    if settings is None:
+        return ERRORS
+    if not has_listener(settings):
+        if not cmdline.quiet:
+            print(
+                "Configuration file has no error but will not start (no listener) => exit(2).",
+                file=stream,
+            )
+        return NO_LISTENER
+    if cmdline.verbose:
+        print("Configuration file is valid", file=stream)
+    return VALID
+
+
+def check_condition(
+    text: str, environ: Mapping[str, str] | None = None, stream: TextIO | None = None
+) -> int:
+    """`-cc`: 0 true, 1 false, 2 not parsable."""
+    stream = stream or sys.stderr
+    variables = os.environ if environ is None else environ
+
+    def lookup(name: str) -> str | None:
+        value = variables.get(name)
+        return None if value is None else from_text(value)
+
+    try:
+        words = tokenize(from_text(text), lookup, whole=True)
+        expression = to_text(words[0].text) if words else ""
+        return TRUE if evaluate(expression, variables) else FALSE
+    except ConfigError as error:
+        diagnostics = Diagnostics()
+        diagnostics.alert(error.message, word=error.word, suggestion=error.suggestion)
+        report(diagnostics, CommandLine(), stream)
+        return UNPARSABLE
+
+
+def version_text(level: int) -> str:
+    """What -v (1) and -vv (2) print.
+
+    The second line is for programs that look for HAProxy's: its third word is the version of
+    HAProxy whose language is understood, and `TARGET` names the platform as HAProxy's builds do.
+    """
+    lines = [
+        f"mtproxy version {__version__} - runs haproxy.cfg on free-threaded Python",
+        f"HAProxy version {HAPROXY_LEVEL} is the language level of the configuration",
+    ]
+    if level < 2:
+        return "\n".join(lines) + "\n"
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    lines += [
+        f"Running on: {platform.platform()}",
+        f"Python: {sys.version.split(maxsplit=1)[0]} ({'with' if gil else 'without'} the GIL)",
+        "Build options :",
+        "  TARGET  = linux-glibc",
+        "",
+        f"Feature list : {feature_list()}",
+        "",
+        "Default settings :",
+        "  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200",
+        "",
+        f"Built with multi-threading support (MAX_THREADS={MAX_THREADS},"
+        f" default={len(os.sched_getaffinity(0))}).",
+        "",
+        "Available polling systems :",
+        "      epoll : pref=300,  test result OK",
+        "       poll : pref=200,  test result OK",
+        "Total: 2 (2 usable), will use epoll.",
+    ]
+    return "\n".join(lines) + "\n"

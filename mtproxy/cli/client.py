@@ -1,0 +1,245 @@
+"""`mtproxy ctl` and `mtproxy locks`: programs that ask a running proxy over its runtime socket.
+
+Independent of the proxy itself: nothing of it is imported, so that they start fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+#: where a runtime socket is looked for when none is named
+SOCKET_VARIABLE = "MTPROXY_SOCKET"
+USUAL_SOCKETS = ("/run/mtproxy/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock")
+
+DEFAULT_TIMEOUT = 10.0
+
+#: answers that begin like this are refusals: the command's exit code is 1
+_REFUSALS = ("Unknown command", "Permission denied", "Internal error")
+
+
+class ClientError(Exception):
+    """Something the user can put right; the text says how."""
+
+
+def choose_socket(named: str | None) -> str:
+    """The socket to ask: the named one, $MTPROXY_SOCKET, or the first usual place that exists."""
+    if named:
+        return named
+    from_environment = os.environ.get(SOCKET_VARIABLE)
+    if from_environment:
+        return from_environment
+    for path in USUAL_SOCKETS:
+        if Path(path).is_socket():
+            return path
+    raise ClientError(
+        f"which runtime socket? Name it with -S or ${SOCKET_VARIABLE}: the path or HOST:PORT of a "
+        "'stats socket' line of the configuration"
+    )
+
+
+def connect(address: str, timeout: float = DEFAULT_TIMEOUT) -> socket.socket:
+    """Connect to a path, `unix@path`, `abns@name` or HOST:PORT. Raises ClientError."""
+    try:
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdigit() and "/" not in address and "@" not in address:
+            return socket.create_connection((host.strip("[]"), int(port)), timeout)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(timeout)
+            name = address.removeprefix("abns@")
+            sock.connect(
+                b"\0" + name.encode() if name != address else address.removeprefix("unix@")
+            )
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+    except FileNotFoundError:
+        raise ClientError(f"no socket {address}: is the proxy running?") from None
+    except ConnectionRefusedError:
+        raise ClientError(f"nobody listens on {address}: is the proxy running?") from None
+    except PermissionError:
+        raise ClientError(f"no permission to connect to {address}") from None
+    except (OSError, ValueError, OverflowError) as error:
+        raise ClientError(f"cannot connect to {address}: {error}") from None
+
+
+def ask(address: str, command: str, timeout: float = DEFAULT_TIMEOUT) -> str:
+    """Send one line of commands and return the whole answer. Raises ClientError."""
+    with connect(address, timeout) as sock:
+        try:
+            sock.sendall(command.encode("utf-8", "surrogateescape") + b"\n")
+            sock.shutdown(socket.SHUT_WR)
+            pieces = []
+            while piece := sock.recv(65536):
+                pieces.append(piece)
+        except TimeoutError:
+            raise ClientError(f"{address} did not answer within {timeout:g} seconds") from None
+        except OSError as error:
+            raise ClientError(f"{address}: {error}") from None
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _socket_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-S",
+        "--socket",
+        metavar="PATH|HOST:PORT",
+        help=f"runtime socket; default: ${SOCKET_VARIABLE}, or a usual place",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="how long to wait for the answer (default: %(default)g)",
+    )
+
+
+def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
+    """`mtproxy ctl`: send a command, print the answer. Exit code 1: refused or no connection."""
+    parser = argparse.ArgumentParser(
+        prog="mtproxy ctl",
+        description="Send a command to a running proxy and print its answer.",
+        epilog='Examples: mtproxy ctl "show info"; mtproxy ctl -S run/admin.sock "show stat; show '
+        'info"; mtproxy ctl help',
+    )
+    _socket_option(parser)
+    parser.add_argument(
+        "command", nargs="+", help="the command, in one or several words; ';' separates several"
+    )
+    options = parser.parse_args(list(argv))
+    out = out or sys.stdout
+    try:
+        answer = ask(choose_socket(options.socket), " ".join(options.command), options.timeout)
+    except ClientError as error:
+        print(f"mtproxy ctl: {error}", file=sys.stderr)
+        return 1
+    # one empty line ends every answer on the wire; on a terminal it is only noise
+    out.write(answer[:-1] if answer.endswith("\n\n") else answer)
+    return 1 if answer.startswith(_REFUSALS) else 0
+
+
+# --- locks ---------------------------------------------------------------------------------------
+
+
+def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
+    """`mtproxy locks`: the lock statistics of a running proxy, once or again and again."""
+    parser = argparse.ArgumentParser(
+        prog="mtproxy locks",
+        description="Show who waited for which lock in a running proxy, and for how long.",
+    )
+    _socket_option(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--watch",
+        nargs="?",
+        const=1.0,
+        type=float,
+        metavar="SECONDS",
+        help="show what happens per second, refreshed every SECONDS (default 1); Ctrl-C ends",
+    )
+    form.add_argument("--json", action="store_true", help="all figures as JSON")
+    form.add_argument("--reset", action="store_true", help="start counting anew")
+    options = parser.parse_args(list(argv))
+    out = out or sys.stdout
+    try:
+        address = choose_socket(options.socket)
+        if options.watch is not None:
+            return _watch(address, options.watch, options.timeout, out)
+        command = "show locks json" if options.json else "show locks"
+        if options.reset:
+            command = "show locks reset"
+        answer = ask(address, command, options.timeout)
+    except ClientError as error:
+        print(f"mtproxy locks: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    out.write(answer[:-1] if answer.endswith("\n\n") else answer)
+    return 1 if answer.startswith(_REFUSALS) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class LockFigures:
+    """One label's totals, or what was added to them in an interval. Times in ns."""
+
+    label: str
+    locks: int
+    waits: int
+    failed_upgrades: int
+    wait_ns: int
+    longest_ns: int
+
+    def since(self, before: LockFigures) -> LockFigures:
+        return LockFigures(
+            self.label,
+            self.locks - before.locks,
+            self.waits - before.waits,
+            self.failed_upgrades - before.failed_upgrades,
+            self.wait_ns - before.wait_ns,
+            self.longest_ns,
+        )
+
+
+def parse_locks(text: str) -> dict[str, LockFigures]:
+    """The answer to `show locks json`. Raises ClientError."""
+    try:
+        labels = json.loads(text)
+        return {
+            one["label"]: LockFigures(
+                one["label"],
+                one["read_locks"] + one["seek_locks"] + one["write_locks"],
+                one["read_waits"] + one["seek_waits"] + one["write_waits"],
+                one["failed_upgrades"],
+                one["read_wait_ns"] + one["seek_wait_ns"] + one["write_wait_ns"],
+                one["longest_wait_ns"],
+            )
+            for one in labels
+        }
+    except (ValueError, KeyError, TypeError):
+        raise ClientError(f"no lock statistics in the answer: {text[:200]!r}") from None
+
+
+def locks_table(figures: Sequence[LockFigures], seconds: float) -> str:
+    """What was added in `seconds`, per second, the longest waits first."""
+    titles = f"{'LOCK':<12}{'locks/s':>12}{'waits/s':>10}{'wait ms/s':>11}{'ns/lock':>10}"
+    lines = [f"{titles}{'failed up/s':>13}{'longest ms':>12}"]
+    for one in sorted(figures, key=lambda f: (-f.wait_ns, -f.locks, f.label)):
+        per_lock = one.wait_ns / one.locks if one.locks else 0.0
+        per_second = f"{one.locks / seconds:>12.0f}{one.waits / seconds:>10.1f}"
+        waiting = f"{one.wait_ns / 1e6 / seconds:>11.3f}{per_lock:>10.1f}"
+        failed = f"{one.failed_upgrades / seconds:>13.1f}{one.longest_ns / 1e6:>12.3f}"
+        lines.append(f"{one.label:<12}{per_second}{waiting}{failed}")
+    return "\n".join(lines) + "\n"
+
+
+def _watch(address: str, interval: float, timeout: float, out: TextIO) -> int:
+    if interval <= 0:
+        raise ClientError("--watch needs a time above 0")
+    clear = "\x1b[H\x1b[2J" if out.isatty() else ""
+    before = parse_locks(ask(address, "show locks json", timeout))
+    then = time.monotonic()
+    try:
+        while True:
+            time.sleep(interval)
+            current = parse_locks(ask(address, "show locks json", timeout))
+            now = time.monotonic()
+            added = [
+                figures.since(before[label]) if label in before else figures
+                for label, figures in current.items()
+            ]
+            out.write(clear + locks_table(added, now - then) + ("" if clear else "\n"))
+            out.flush()
+            before, then = current, now
+    except KeyboardInterrupt:
+        return 0

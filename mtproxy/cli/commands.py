@@ -1,0 +1,22 @@
+"""The one place that names all tables of runtime commands."""
+
+from __future__ import annotations
+
+from mtproxy.cli import (
+    commands_process,
+    commands_servers,
+    commands_session,
+    commands_stats,
+    commands_threads,
+)
+from mtproxy.cli.runtime import CommandTable
+
+COMMANDS = CommandTable(
+    [
+        *commands_session.COMMANDS,
+        *commands_stats.COMMANDS,
+        *commands_process.COMMANDS,
+        *commands_threads.COMMANDS,
+        *commands_servers.COMMANDS,
+    ]
+)

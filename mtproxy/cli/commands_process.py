@@ -1,0 +1,127 @@
+"""Runtime commands about the process: version, environment, sockets, messages, locks. Exports
+COMMANDS.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mtproxy.base.settings import AddressKind, BindSettings
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.log.dates import format_second
+from mtproxy.sync import stats as lock_stats
+from mtproxy.sync.labels import LABELS, LockLabel
+
+
+def _show_version(cli: CliSession, _args: list[str]) -> Answer:
+    return cli.runtime.version + "\n"
+
+
+def _show_env(_cli: CliSession, args: list[str]) -> Answer:
+    if not args:
+        return [f"{name}={value}\n" for name, value in sorted(os.environ.items())]
+    value = os.environ.get(args[0]) if args[0] else None
+    if value is None:
+        raise CliError("Variable not found")
+    return f"{args[0]}={value}\n"
+
+
+def _show_startup_logs(cli: CliSession, _args: list[str]) -> Answer:
+    return [line if line.endswith("\n") else line + "\n" for line in cli.runtime.startup_logs]
+
+
+def _show_errors(_cli: CliSession, args: list[str]) -> Answer:
+    """No invalid message is kept yet, so there is nothing to list."""
+    del args
+    now = time.time()
+    date = format_second("{day}/{mon}/{year}:{clock}", int(now), utc=False)
+    return f"Total events captured on [{date}.{int(now % 1 * 1000):03d}] : 0\n"
+
+
+def _show_sockets(cli: CliSession, _args: list[str]) -> Answer:
+    lines = ["# socket lvl processes\n"]
+    for stats_socket in cli.runtime.settings.global_.stats_sockets:
+        bind = stats_socket.bind
+        lines.append(f"{socket_text(bind)} {bind.level} all\n")
+    return lines
+
+
+def socket_text(bind: BindSettings) -> str:
+    """A listening address as `show cli sockets` writes it."""
+    address = bind.address
+    match address.kind:
+        case AddressKind.UNIX:
+            return f"unix@{address.host}"
+        case AddressKind.ABNS:
+            return f"abns@{address.host}"
+        case AddressKind.FD:
+            return f"fd@{address.fd}"
+        case AddressKind.IPV6 | AddressKind.UDP6:
+            return f"ipv6@[{address.host}]:{address.port}"
+        case AddressKind.IPV4 | AddressKind.UDP4:
+            return f"ipv4@{address.host}:{address.port}"
+
+
+def _show_locks(cli: CliSession, args: list[str]) -> Answer:
+    if args == ["json"]:
+        return lock_stats.render_json().rstrip("\n") + "\n"
+    if args[:1] == ["reset"]:
+        cli.need(Level.OPERATOR)
+        if len(args) > 2:
+            raise CliError("Expected: show locks reset [<label>]")
+        lock_stats.reset(_label(args[1]) if len(args) == 2 else None)
+        return ""
+    if len(args) > 1:
+        raise CliError("Expected: show locks [json|<label>] or show locks reset [<label>]")
+    return lock_stats.render_text(_label(args[0]) if args else None)
+
+
+def _label(word: str) -> LockLabel:
+    for label in LABELS:
+        if label.name == word.upper():
+            return label
+    names = ", ".join(label.name for label in LABELS)
+    raise CliError(f"No such lock label; there are {names}.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("show", "version"), "show version", "version of the program", Level.USER, _show_version
+    ),
+    Command(
+        ("show", "env"),
+        "show env [var]",
+        "environment variables of the process",
+        Level.OPERATOR,
+        _show_env,
+    ),
+    Command(
+        ("show", "startup-logs"),
+        "show startup-logs",
+        "what was said while starting",
+        Level.USER,
+        _show_startup_logs,
+    ),
+    Command(
+        ("show", "errors"),
+        "show errors",
+        "the last invalid request and response of each proxy",
+        Level.OPERATOR,
+        _show_errors,
+    ),
+    Command(
+        ("show", "cli", "sockets"),
+        "show cli sockets",
+        "runtime sockets and their levels",
+        Level.USER,
+        _show_sockets,
+    ),
+    Command(
+        ("show", "locks"),
+        "show locks [json|reset [<label>]|<label>]",
+        "who waited for which lock, and for how long",
+        Level.USER,
+        _show_locks,
+    ),
+)

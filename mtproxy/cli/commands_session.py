@@ -1,0 +1,100 @@
+"""Runtime commands about the session itself: help, prompt, quit, levels, time-out. Exports
+COMMANDS.
+"""
+
+from __future__ import annotations
+
+from mtproxy.base.units import UnitError, parse_time
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Handler, Level
+
+
+def _help(cli: CliSession, args: list[str]) -> Answer:
+    return cli.help(args)
+
+
+def _prompt(cli: CliSession, _args: list[str]) -> Answer:
+    cli.prompt = not cli.prompt
+    return ""
+
+
+def _quit(cli: CliSession, _args: list[str]) -> Answer:
+    cli.closing = cli.silent = True
+    return ""
+
+
+def _lower(level: Level) -> Handler:
+    def handler(cli: CliSession, _args: list[str]) -> Answer:
+        cli.level = level
+        return ""
+
+    return handler
+
+
+def _show_level(cli: CliSession, _args: list[str]) -> Answer:
+    return cli.level.name.lower() + "\n"
+
+
+def _set_timeout(cli: CliSession, args: list[str]) -> Answer:
+    if not args or args[0] != "cli":
+        raise CliError("'set timeout' only supports 'cli'.")
+    if len(args) < 2:
+        raise CliError("'set timeout cli' expects a time, such as 30 (seconds) or 5m.")
+    try:
+        milliseconds = parse_time(args[1], "s")
+    except UnitError as error:
+        raise CliError(f"'set timeout cli': {error}") from None
+    if not milliseconds:
+        raise CliError("'set timeout cli' expects a time above 0.")
+    cli.timeout_ms = milliseconds
+    return ""
+
+
+def _set_severity(cli: CliSession, args: list[str]) -> Answer:
+    if not args or args[0] not in ("none", "number", "string"):
+        raise CliError("one of 'none', 'number', 'string' is expected")
+    cli.severity_output = args[0]
+    return ""
+
+
+_SEVERITY_HELP = "begin messages with their severity, or not"
+
+COMMANDS: tuple[Command, ...] = (
+    Command(("help",), "help [<command>]", "list all commands, or those alike", Level.USER, _help),
+    Command(("prompt",), "prompt", "keep the session open, or no more", Level.USER, _prompt),
+    Command(("quit",), "quit", "end the session", Level.USER, _quit),
+    Command(
+        ("operator",),
+        "operator",
+        "give up administrator's rights in this session",
+        Level.OPERATOR,
+        _lower(Level.OPERATOR),
+    ),
+    Command(
+        ("user",),
+        "user",
+        "give up all rights but reading statistics",
+        Level.USER,
+        _lower(Level.USER),
+    ),
+    Command(
+        ("show", "cli", "level"),
+        "show cli level",
+        "rights of this session",
+        Level.USER,
+        _show_level,
+    ),
+    Command(
+        ("set", "timeout"),
+        "set timeout cli <delay>",
+        "how long this session may be silent",
+        Level.USER,
+        _set_timeout,
+    ),
+    Command(
+        ("set", "severity-output"),
+        "set severity-output [none|number|string]",
+        _SEVERITY_HELP,
+        Level.USER,
+        _set_severity,
+    ),
+)

@@ -1,0 +1,127 @@
+"""Runtime commands `show stat`, `show info` and `clear counters`. Exports COMMANDS."""
+
+from __future__ import annotations
+
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.stats import process, proxies, render
+from mtproxy.stats.totals import clear_maxima
+
+_STAT_FLAGS = frozenset({"typed", "json", "desc", "no-maint", "up", "float"})
+_INFO_FLAGS = frozenset({"typed", "json", "desc", "float"})
+_STAT_USAGE = "show stat [<proxy> <type> <server>] [typed|json] [desc] [up|no-maint]"
+
+
+def _show_stat(cli: CliSession, args: list[str]) -> Answer:
+    flags = {word for word in args if word in _STAT_FLAGS}
+    words = [word for word in args if word not in _STAT_FLAGS]
+    if words[:1] == ["domain"]:
+        if words[1:2] not in ([], ["proxy"]):
+            raise CliError(f"Domain '{words[1]}' is not known: 'proxy' is the only one.")
+        words = words[2:]
+    if len(words) not in (0, 3):
+        raise CliError(f"Expected: {_STAT_USAGE}; -1 stands for all.")
+    wanted = _filter(cli, words, flags)
+    rows = proxies.rows(cli.runtime, wanted)
+    if "json" in flags:
+        return render.render_json(rows)
+    if "typed" in flags:
+        return render.render_typed(rows, describe="desc" in flags)
+    return render.render_csv(rows)
+
+
+def _filter(cli: CliSession, words: list[str], flags: set[str]) -> proxies.Filter:
+    proxy = None
+    types = server = -1
+    if words:
+        if words[0] != "-1":
+            proxy = cli.runtime.proxy(words[0])
+            if proxy is None:
+                raise CliError("No such proxy.")
+        types, server = _number(words[1]), _number(words[2])
+    return proxies.Filter(
+        proxy,
+        types,
+        server,
+        up="up" in flags,
+        no_maint="no-maint" in flags,
+        legends=cli.level >= Level.OPERATOR,
+    )
+
+
+def _number(word: str) -> int:
+    digits = word.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+        return int(word)
+    raise CliError(f"'{word}' is not a number. Expected: {_STAT_USAGE}")
+
+
+def _show_info(cli: CliSession, args: list[str]) -> Answer:
+    for word in args:
+        if word not in _INFO_FLAGS:
+            raise CliError(f"Unexpected '{word}'. Expected: show info [typed|json] [desc] [float]")
+    items = process.info(cli.runtime, precise="float" in args)
+    if "json" in args:
+        return process.render_json(items)
+    if "typed" in args:
+        return process.render_typed(items, describe="desc" in args)
+    return process.render_text(items, describe="desc" in args)
+
+
+def _clear_counters(cli: CliSession, args: list[str]) -> Answer:
+    """Without `all` only the highest values are cleared (management guide, "clear counters")."""
+    if args not in ([], ["all"]):
+        raise CliError("Expected: clear counters [all]")
+    runtime = cli.runtime
+    if args:
+        cli.need(Level.ADMIN)
+        for proxy in runtime.proxies:
+            number = proxy.settings.id
+            if proxy.frontends:
+                runtime.baselines.clear((number, "F"), [f.counters for f in proxy.frontends])
+            if proxy.backends and proxy.shared is not None:
+                runtime.baselines.clear((number, "B"), [b.totals() for b in proxy.backends])
+                for server in proxy.shared.servers:
+                    sets = [side.counters for side in server.sides]
+                    runtime.baselines.clear((number, server.id), sets)
+    runtime.rates.clear()
+    # each thread clears its own maxima
+    for tid in range(runtime.pool.nbthread):
+        runtime.pool.run_on(tid, lambda ctx: _clear_maxima_of(cli, ctx.tid))
+    return ""
+
+
+def _clear_maxima_of(cli: CliSession, tid: int) -> None:
+    for proxy in cli.runtime.proxies:
+        for frontend in proxy.frontends:
+            if frontend.tid == tid:
+                clear_maxima(frontend.counters)
+        for backend in proxy.backends:
+            if backend.tid == tid:
+                clear_maxima(backend.counters)
+                for server in backend.servers:
+                    clear_maxima(server.counters)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("show", "stat"),
+        "show stat [desc|json|no-maint|typed|up]*",
+        "counters of frontends, backends and servers",
+        Level.USER,
+        _show_stat,
+    ),
+    Command(
+        ("show", "info"),
+        "show info [desc|json|typed|float]*",
+        "the process in figures",
+        Level.USER,
+        _show_info,
+    ),
+    Command(
+        ("clear", "counters"),
+        "clear counters [all]",
+        "clear the highest values, or all counters",
+        Level.OPERATOR,
+        _clear_counters,
+    ),
+)

@@ -1,0 +1,195 @@
+"""Runtime commands that look into the threads: threads, activity, fd, sess. Exports COMMANDS.
+
+They read other threads' contexts while those run: lengths and counters are single loads, containers
+are copied by one call that CPython makes atomic; what is shown may be gone by then.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mtproxy.base.clock import NEVER, monotonic_ms
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.net.connection import ERR, HUP, IN, OUT, RDHUP, Connection
+from mtproxy.net.listener import Acceptor
+from mtproxy.sched.activity import FIELDS
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import FdOwner, ThreadContext
+
+#: `show activity` in HAProxy's order, then what only this proxy counts
+_ACTIVITY_ORDER = (
+    "ctxsw",
+    "tasksw",
+    "long_rq",
+    "loops",
+    "wake_tasks",
+    "wake_signal",
+    "poll_io",
+    "poll_exp",
+    "accepted",
+)
+
+
+def _show_threads(cli: CliSession, _args: list[str]) -> Iterator[str]:
+    for ctx in cli.runtime.pool.contexts:
+        yield _thread_text(cli, ctx)
+
+
+def _thread_text(cli: CliSession, ctx: ThreadContext) -> str:
+    """One thread; `*` marks the one that answers."""
+    queued = len(ctx.urgent) + len(ctx.normal) + len(ctx.bulk)
+    running = ctx.running
+    mark = "*" if ctx is cli.ctx else " "
+    state = "sleeping" if ctx.shared.sleeping else "running"
+    lines = [
+        (
+            f"{mark} Thread {ctx.tid + 1} : {state} act={int(queued > 0 or running is not None)} "
+            f"rq={queued} (urgent={len(ctx.urgent)} normal={len(ctx.normal)} "
+            f"bulk={len(ctx.bulk)}) inbox={len(ctx.shared.inbox)}\n"
+        ),
+        (
+            f"      conns={ctx.shared.conns} tasks={len(ctx.tasklets)} fds={len(ctx.fdtab)} "
+            f"loops={ctx.activity.loops} cpu_ns={ctx.cpu_ns}\n"
+        ),
+    ]
+    if running is None:
+        lines.append("      curr_task=0\n")
+    else:
+        lines.append(f"      curr_task={id(running):#x} ({running.name}) calls={running.calls}\n")
+    return "".join(lines)
+
+
+def _show_activity(cli: CliSession, args: list[str]) -> Answer:
+    """Totals, then one figure per thread between brackets where there are several."""
+    contexts = cli.runtime.pool.contexts
+    now = time.time()
+    lines = [
+        f"thread_id: {cli.ctx.tid + 1} (1..{len(contexts)})\n",
+        f"date_now: {now:.6f}\n",
+    ]
+    rest = [name for name in FIELDS if name not in _ACTIVITY_ORDER]
+    wanted = _wanted_thread(args, len(contexts))
+    for name in (*_ACTIVITY_ORDER, *rest):
+        figures = [getattr(ctx.activity, name) for ctx in contexts]
+        lines.append(_figures(name, figures, wanted))
+    lines.append(_figures("cpu_ms", [ctx.cpu_ns // 1_000_000 for ctx in contexts], wanted))
+    lines.append(_figures("conns", [ctx.shared.conns for ctx in contexts], wanted))
+    return lines
+
+
+def _wanted_thread(args: list[str], nbthread: int) -> int | None:
+    """`show activity [-1|0|N]`: -1 all, 0 totals only, N that thread."""
+    if not args or args[0] == "-1":
+        return None
+    if args[0].isascii() and args[0].isdigit() and len(args[0]) < 4:
+        number = int(args[0])
+        if number <= nbthread:
+            return number
+    raise CliError(f"Expected: show activity [-1|0|1..{nbthread}]")
+
+
+def _figures(name: str, figures: list[int], wanted: int | None) -> str:
+    if wanted:
+        return f"{name}: {figures[wanted - 1]}\n"
+    if wanted == 0 or len(figures) == 1:
+        return f"{name}: {sum(figures)}\n"
+    return f"{name}: {sum(figures)} [ {' '.join(map(str, figures))} ]\n"
+
+
+def _show_fd(cli: CliSession, args: list[str]) -> Iterator[str]:
+    if args and not (args[0].isascii() and args[0].isdigit() and len(args[0]) < 10):
+        raise CliError("Expected: show fd [<number>]")
+    wanted = int(args[0]) if args else None
+    # A listener stands in every thread's table: one line, with the mask of its threads.
+    seen: dict[int, tuple[FdOwner, int]] = {}
+    for ctx in cli.runtime.pool.contexts:
+        for fd, owner in list(ctx.fdtab.items()):
+            if wanted is None or fd == wanted:
+                mask = seen[fd][1] if fd in seen else 0
+                seen[fd] = (owner, mask | 1 << ctx.tid)
+    for fd in sorted(seen):
+        yield _fd_text(fd, *seen[fd])
+
+
+_READY_LETTERS = ((IN, "r"), (OUT, "w"), (RDHUP, "d"), (HUP, "h"), (ERR, "e"))
+
+
+def _fd_text(fd: int, owner: FdOwner, mask: int) -> str:
+    """`fd : ...`; capital letters in `ready` are the bits that are set."""
+    ready = owner.ready
+    letters = "".join(letter.upper() if ready & bit else letter for bit, letter in _READY_LETTERS)
+    tasklet = owner.tasklet
+    kind = type(owner).__name__.lower().lstrip("_")
+    text = (
+        f"{fd:7d} : ready={letters} tmask={mask:#x} owner={id(owner):#x}({kind}) "
+        f"task={tasklet.name} calls={tasklet.calls}"
+    )
+    if isinstance(owner, Connection | Acceptor):
+        text += _addresses(owner.sock, peer=isinstance(owner, Connection))
+    return text + "\n"
+
+
+def _addresses(sock: socket.socket, *, peer: bool) -> str:
+    family = {socket.AF_INET: "ipv4", socket.AF_INET6: "ipv6"}.get(sock.family, "unix")
+    text = f" fam={family}"
+    if family == "unix":
+        return text
+    try:
+        text += f" lport={sock.getsockname()[1]}"
+        if peer:
+            text += f" rport={sock.getpeername()[1]}"
+    except OSError:
+        text += " (closed)"
+    return text
+
+
+def _show_sess(cli: CliSession, args: list[str]) -> Iterator[str]:
+    """One line per task that serves a connection; HAProxy's names where the thing is the same."""
+    now = monotonic_ms()
+    found = False
+    for ctx in cli.runtime.pool.contexts:
+        for task in list(ctx.tasklets):
+            address = f"{id(task):#x}"
+            if args and args[0] not in ("all", address):
+                continue
+            found = True
+            expire = getattr(task, "expire", NEVER)
+            left = f"{expire - now}ms" if expire < NEVER else ""
+            yield (
+                f"{address}: task={task.name} thr={ctx.tid + 1} calls={task.calls} "
+                f"queued={int(task.queued)} exp={left}\n"
+            )
+    if args and args[0] != "all" and not found:
+        raise CliError("Session not found.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("show", "threads"),
+        "show threads",
+        "what each thread is doing",
+        Level.USER,
+        _show_threads,
+    ),
+    Command(
+        ("show", "activity"),
+        "show activity [-1|0|<thread>]",
+        "what the loops of the threads have done",
+        Level.USER,
+        _show_activity,
+    ),
+    Command(
+        ("show", "fd"), "show fd [num]", "descriptors that are watched", Level.OPERATOR, _show_fd
+    ),
+    Command(
+        ("show", "sess"),
+        "show sess [id]",
+        "sessions in progress",
+        Level.OPERATOR,
+        _show_sess,
+    ),
+)

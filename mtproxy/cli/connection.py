@@ -1,0 +1,125 @@
+"""The runtime socket on net's connections: starts a session for each accepted connection.
+
+One `CliStarter` per runtime socket, immutable, shared by all threads; it is called on the thread
+that will serve the connection. Runtime connections do not count towards connection limits and do
+not hold up a soft stop.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+from mtproxy.cli.commands import COMMANDS
+from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.cli.server import serve
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.sched.tasklet import Task, park
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import StatsSocket
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.stats.runtime import Runtime
+
+_READ_SIZE = 16384
+#: how long and how much is read from a client that has its answer but does not close
+_LINGER_MS = 1000
+_LINGER_READS = 64
+
+#: the peer went away: nothing to report about that
+_GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
+
+
+class CliStarter:
+    """Starts sessions of one runtime socket; an acceptor's `start`."""
+
+    __slots__ = ("level", "runtime", "timeout_ms")
+
+    def __init__(self, runtime: Runtime, stats_socket: StatsSocket) -> None:
+        self.runtime = runtime
+        self.level = Level[stats_socket.bind.level.upper()]
+        self.timeout_ms = stats_socket.timeout
+
+    def __call__(self, ctx: ThreadContext, sock: socket.socket, peer: object) -> None:
+        session = CliSession(self.runtime, ctx, COMMANDS, self.level, self.timeout_ms)
+        connection = CliConnection(session)
+        task = ctx.spawn(connection.run(), "runtime socket")
+        connection.attach(task, Connection(ctx, sock, task))
+        # an approximation is enough for a report, hence no atomic increment
+        self.runtime.cli_connections += 1
+
+
+class CliConnection:
+    """The transport of one session. Owner thread only."""
+
+    __slots__ = ("conn", "session", "task")
+
+    task: Task
+    conn: Connection
+
+    def __init__(self, session: CliSession) -> None:
+        self.session = session
+
+    def attach(self, task: Task, conn: Connection) -> None:
+        """Say which task runs it and which connection it serves, before its first run."""
+        self.task = task
+        self.conn = conn
+
+    async def run(self) -> None:
+        """Serve the connection, then close it."""
+        try:
+            await serve(self.session, self.read_some, self.write_all)
+            await self._linger()
+        except TimeoutError:
+            pass  # the client neither reads its answer nor closes
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+        finally:
+            self.conn.close()
+
+    async def _linger(self) -> None:
+        """End the output and wait for the client's end: closing with input unread makes the kernel
+        send a reset, which may destroy the answer on its way.
+        """
+        self.conn.shutdown_write()
+        self.session.timeout_ms = _LINGER_MS
+        for _ in range(_LINGER_READS):
+            if not await self.read_some():
+                return
+
+    async def read_some(self) -> bytes:
+        """At least one byte, or b"" at the end. Raises TimeoutError."""
+        conn = self.conn
+        deadline = conn.ctx.now + self.session.timeout_ms
+        while True:
+            if conn.ready & READABLE:
+                try:
+                    return conn.recv(_READ_SIZE)
+                except BlockingIOError:
+                    conn.ready &= ~(IN | ENDED)
+            await self._wait(deadline)
+
+    async def write_all(self, data: bytes) -> None:
+        """Hand everything to the kernel. Raises TimeoutError if the client stops reading."""
+        conn = self.conn
+        view = memoryview(data)
+        deadline = conn.ctx.now + self.session.timeout_ms
+        while view:
+            try:
+                sent = conn.send(view)
+            except BlockingIOError:
+                conn.ready &= ~OUT
+                while not conn.ready & (OUT | ENDED):
+                    await self._wait(deadline)
+                continue
+            view = view[sent:]
+            deadline = conn.ctx.now + self.session.timeout_ms
+
+    async def _wait(self, deadline: int) -> None:
+        """Park until something happens. Raises TimeoutError at `deadline`."""
+        if self.conn.ctx.now >= deadline:
+            raise TimeoutError
+        self.task.set_expire(deadline)
+        await park()

@@ -1,0 +1,79 @@
+"""The `mtproxy` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+
+def _ctl(args: list[str]) -> int:
+    from mtproxy.cli.client import ctl
+
+    return ctl(args)
+
+
+def _locks(args: list[str]) -> int:
+    from mtproxy.cli.client import locks
+
+    return locks(args)
+
+
+def _demo(args: list[str]) -> int:
+    from mtproxy.cli.demo import demo
+
+    return demo(args)
+
+
+#: sub-commands; each imports what it needs by itself, so that all of them start fast
+CLIENTS: dict[str, Callable[[list[str]], int]] = {"ctl": _ctl, "locks": _locks, "demo": _demo}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point. Returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    if args and args[0] in CLIENTS:
+        return CLIENTS[args[0]](args[1:])
+    return _serve(args)
+
+
+def _serve(args: list[str]) -> int:
+    """HAProxy's command line: run a configuration, or check it."""
+    from mtproxy.cli.args import HELP, USAGE, UsageError, parse_args
+    from mtproxy.cli.check import check_condition, check_configuration, load_reported, version_text
+    from mtproxy.config import has_listener
+
+    try:
+        cmdline = parse_args(args)
+    except UsageError as e:
+        print(f"[ALERT]    ({os.getpid()}) : {e}\n{USAGE}", file=sys.stderr)
+        return 1
+    if cmdline.help:
+        print(HELP, end="")
+        return 0
+    if cmdline.version:
+        print(version_text(cmdline.version), end="")
+        return 0
+    if cmdline.condition is not None:
+        return check_condition(cmdline.condition)
+    if cmdline.directory:
+        os.chdir(cmdline.directory)
+    if cmdline.check:
+        return check_configuration(cmdline)
+    settings = load_reported(cmdline)
+    if settings is None:
+        return 1
+    if not has_listener(settings):
+        print(
+            f"[ALERT]    ({os.getpid()}) : [mtproxy.main()] No enabled listener found "
+            "(check for 'bind' directives) ! Exiting.",
+            file=sys.stderr,
+        )
+        return 2
+    from mtproxy.boot.run import run
+
+    return run(settings, cmdline)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

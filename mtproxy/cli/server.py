@@ -1,0 +1,63 @@
+"""Serving one connection to the runtime socket.
+
+`serve` is a coroutine of the thread that owns the connection. It reads and writes through two
+coroutine functions, so that it works over any transport: `read_some()` gives at least one byte,
+`b""` at the end of the stream, and raises TimeoutError after `session.timeout_ms` of silence;
+`write_all(data)` returns when the kernel has taken everything. Errors of the connection (OSError)
+pass through to the caller, who closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliSession
+
+type ReadSome = Callable[[], Awaitable[bytes]]
+type WriteAll = Callable[[bytes], Awaitable[None]]
+
+#: pieces of an answer are gathered up to this many characters before they are written
+_BATCH = 16384
+
+
+async def serve(session: CliSession, read_some: ReadSome, write_all: WriteAll) -> None:
+    """Answer commands until the client has what it asked for, leaves, or is silent for too long.
+
+    A session without prompt ends when everything that was received is answered. What the client
+    sent without an end of line before it closed is not run.
+    """
+    while not session.closing:
+        command = session.next_command()
+        if command is None:
+            if session.answered and not session.prompt and not session.pending:
+                return
+            if session.prompt and session.awaiting_payload:
+                await write_all(PAYLOAD_PROMPT.encode())
+            try:
+                data = await read_some()
+            except TimeoutError:
+                return
+            if not data:
+                return
+            session.feed(data)
+            continue
+        await _write_answer(session, command, write_all)
+
+
+async def _write_answer(session: CliSession, command: str, write_all: WriteAll) -> None:
+    pieces: list[str] = []
+    size = 0
+    for piece in session.answer(command):
+        pieces.append(piece)
+        size += len(piece)
+        if size >= _BATCH:
+            await write_all(encode("".join(pieces)))
+            pieces.clear()
+            size = 0
+    if pieces:
+        await write_all(encode("".join(pieces)))
+
+
+def encode(text: str) -> bytes:
+    """Answer text as bytes; bytes that came in undecodable go out as they were."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,38 @@
+"""What a keyword's parser may read and change while the configuration is loaded.
+
+One `Context` per load, owned by the main thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mtproxy.base.address import Resolver, resolve
+from mtproxy.base.errors import Diagnostics
+from mtproxy.base.settings import CommandLine, Location
+from mtproxy.config.drafts import GlobalDraft, ProxyDraft
+
+
+@dataclass(slots=True)
+class Context:
+    """The state of one load: the drafts, the environment, the messages."""
+
+    cmdline: CommandLine
+    #: the environment as the configuration sees it: setenv and friends change this copy
+    environ: dict[str, str]
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    global_: GlobalDraft = field(default_factory=GlobalDraft)
+    proxies: list[ProxyDraft] = field(default_factory=list)
+    defaults: list[ProxyDraft] = field(default_factory=list)
+    #: the proxy or defaults section being read
+    current: ProxyDraft | None = None
+    resolver: Resolver = resolve
+
+    @property
+    def proxy(self) -> ProxyDraft:
+        """The draft of the section being read; only parsers of proxy keywords may ask."""
+        assert self.current is not None
+        return self.current
+
+    def warn(self, location: Location, message: str) -> None:
+        self.diagnostics.warning(message, location)

@@ -1,0 +1,216 @@
+"""The configuration while it is being read: mutable twins of the records in base/settings.
+
+A proxy's draft starts as a copy of its `defaults` draft; a statement changes the draft; `freeze`
+makes the immutable record that every other layer sees. Main thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from mtproxy.base.settings import (
+    Address,
+    BindSettings,
+    CheckSettings,
+    ForwardFor,
+    GlobalSettings,
+    Location,
+    LogSettings,
+    ProxySettings,
+    ServerSettings,
+    StatsSocket,
+    Timeouts,
+)
+
+NOWHERE = Location("", 0)
+
+
+@dataclass(slots=True)
+class ServerDraft:
+    """A `server` or `default-server` line; every value that was not given is None."""
+
+    name: str = ""
+    location: Location = NOWHERE
+    address: Address | None = None
+    hostname: str | None = None
+    id: int | None = None
+    weight: int = 1
+    backup: bool = False
+    disabled: bool = False
+    check: bool = False
+    inter: int | None = None
+    fastinter: int | None = None
+    downinter: int | None = None
+    rise: int = 2
+    fall: int = 3
+    check_address: Address | None = None
+    check_port: int | None = None
+    tcp_ut: int | None = None
+    tfo: bool = False
+    pool_max_conn: int = -1
+    pool_purge_delay: int = 5000
+    pool_low_conn: int = 0
+    max_reuse: int = -1
+    source: Address | None = None
+    proto: str | None = None
+    #: the host name could not be resolved, and that was allowed
+    unresolved: bool = False
+    #: how to find the first address of a host name
+    init_addr: tuple[str, ...] = ("last", "libc")
+
+    def freeze(self, number: int) -> ServerSettings:
+        assert self.address is not None
+        check = None
+        if self.check:
+            check = CheckSettings(
+                inter=2000 if self.inter is None else self.inter,
+                fastinter=self.fastinter,
+                downinter=self.downinter,
+                rise=self.rise,
+                fall=self.fall,
+                address=self.check_address,
+                port=self.check_port,
+            )
+        return ServerSettings(
+            name=self.name,
+            id=number,
+            address=self.address,
+            weight=self.weight,
+            backup=self.backup,
+            disabled=self.disabled,
+            check=check,
+            location=self.location,
+            hostname=self.hostname,
+            tcp_ut=self.tcp_ut,
+            tfo=self.tfo,
+            pool_max_conn=self.pool_max_conn,
+            pool_purge_delay=self.pool_purge_delay,
+            pool_low_conn=self.pool_low_conn,
+            max_reuse=self.max_reuse,
+            source=self.source,
+            proto=self.proto,
+            unresolved=self.unresolved,
+        )
+
+
+@dataclass(slots=True)
+class ProxyDraft:
+    """A `defaults`, `frontend`, `listen` or `backend` section."""
+
+    kind: str
+    name: str
+    location: Location
+    id: int | None = None
+    mode: str = "tcp"
+    binds: list[BindSettings] = field(default_factory=list)
+    bind_lines: int = 0
+    servers: list[ServerDraft] = field(default_factory=list)
+    default_server: ServerDraft = field(default_factory=ServerDraft)
+    default_backend: str | None = None
+    default_backend_location: Location = NOWHERE
+    balance: str = "roundrobin"
+    timeouts: dict[str, int] = field(default_factory=dict)
+    options: set[str] = field(default_factory=set)
+    forwardfor: ForwardFor | None = None
+    #: None stands for `log global`, resolved when the whole configuration is known
+    logs: list[LogSettings | None] = field(default_factory=list)
+    log_tag: str | None = None
+    log_format: str = ""
+    retries: int = 3
+    redispatch: int = 0
+    maxconn: int | None = None
+    backlog: int | None = None
+    http_reuse: str = "safe"
+    disabled: bool = False
+    description: str | None = None
+    monitor_uri: str | None = None
+    keepalive_probes: dict[str, int] = field(default_factory=dict)
+    source: Address | None = None
+
+    def inherit(self, defaults: ProxyDraft) -> None:
+        """Take over everything that `defaults` has set."""
+        for item in fields(self):
+            if item.name in ("kind", "name", "location", "id"):
+                continue
+            value = getattr(defaults, item.name)
+            if isinstance(value, (list, dict, set)):
+                value = value.copy()
+            elif isinstance(value, ServerDraft):
+                value = replace(value)
+            setattr(self, item.name, value)
+
+    @property
+    def is_frontend(self) -> bool:
+        return self.kind in ("frontend", "listen")
+
+    @property
+    def is_backend(self) -> bool:
+        return self.kind in ("backend", "listen")
+
+    def title(self) -> str:
+        """As HAProxy names it in messages: `frontend 'x'`, and `proxy 'x'` for a listen."""
+        return f"{'proxy' if self.kind == 'listen' else self.kind} '{self.name}'"
+
+    def freeze(
+        self, number: int, global_logs: tuple[LogSettings, ...], server_ids: Mapping[str, int]
+    ) -> ProxySettings:
+        logs: list[LogSettings] = []
+        for entry in self.logs:
+            if entry is None:
+                logs.extend(global_logs)
+            else:
+                logs.append(entry)
+        front = self.is_frontend
+        return ProxySettings(
+            name=self.name,
+            id=number,
+            kind=self.kind,
+            mode=self.mode,
+            binds=tuple(self.binds) if front else (),
+            servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
+            default_backend=self.default_backend if front else None,
+            balance=self.balance,
+            timeouts=Timeouts(**self.timeouts),
+            options=frozenset(self.options),
+            forwardfor=self.forwardfor,
+            logs=tuple(logs),
+            log_tag=self.log_tag,
+            retries=self.retries,
+            maxconn=self.maxconn if front else None,
+            backlog=self.backlog if front else None,
+            http_reuse=self.http_reuse,
+            disabled=self.disabled,
+            description=self.description,
+            location=self.location,
+            log_format=self.log_format,
+            redispatch=self.redispatch,
+            monitor_uri=None if self.monitor_uri is None else self.monitor_uri.encode(),
+            source=self.source,
+            **self.keepalive_probes,
+        )
+
+
+@dataclass(slots=True)
+class GlobalDraft:
+    """The `global` sections, one after the other."""
+
+    values: dict[str, object] = field(default_factory=dict)
+    cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
+    logs: list[LogSettings] = field(default_factory=list)
+    stats_binds: list[BindSettings] = field(default_factory=list)
+    stats_timeout: int = 10_000
+    tune: dict[str, int | str | bool] = field(default_factory=dict)
+    disabled_features: set[str] = field(default_factory=set)
+    unix_bind: dict[str, object] = field(default_factory=dict)
+
+    def freeze(self) -> GlobalSettings:
+        sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)
+        settings = GlobalSettings(
+            cpu_map=self.cpu_map,
+            logs=tuple(self.logs),
+            stats_sockets=sockets,
+            tune=self.tune,
+            disabled_features=frozenset(self.disabled_features),
+        )
+        return replace(settings, **self.values)  # type: ignore[arg-type]

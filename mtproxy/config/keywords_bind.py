@@ -1,0 +1,350 @@
+"""`bind` and `stats socket`: addresses and the options behind them (manual 5.1).
+
+Exports `KEYWORDS` (statements) and `BIND_OPTIONS` (words behind the address).
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mtproxy.base.address import AddressError, parse_addresses
+from mtproxy.base.errors import ConfigError
+from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.config.context import Context
+from mtproxy.config.model import FRONT_ONLY, IN_GLOBAL, Args, Keyword, Statement, Support, time
+from mtproxy.config.nearest import nearest
+
+#: field of BindSettings -> value
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BindOption:
+    """A word behind the address of a `bind` line."""
+
+    name: str
+    apply: Callable[[Args, Values], None] | None = None
+    support: Support = Support.YES
+    note: str = ""
+    #: words that the option takes, to step over it when it is not supported
+    arguments: int = 0
+
+
+def _set(field: str, value: object = True) -> Callable[[Args, Values], None]:
+    def apply(args: Args, values: Values) -> None:
+        values[field] = value
+
+    return apply
+
+
+def _text(field: str) -> Callable[[Args, Values], None]:
+    def apply(args: Args, values: Values) -> None:
+        values[field] = args.value()
+
+    return apply
+
+
+def _number(
+    field: str, minimum: int | None = None, maximum: int | None = None
+) -> Callable[[Args, Values], None]:
+    def apply(args: Args, values: Values) -> None:
+        values[field] = args.integer(minimum, maximum)
+
+    return apply
+
+
+def _mode(args: Args, values: Values) -> None:
+    """Permissions of a UNIX socket, octal."""
+    text = args.value("permissions in octal")
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o7777:
+        raise ConfigError(f"'mode' : '{text}' is not a valid octal mode", word=text)
+    values["mode"] = mode
+
+
+def _user(args: Args, values: Values) -> None:
+    name = args.value("a user name")
+    try:
+        values["uid"] = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise ConfigError(f"'user' : unknown user name '{name}'", word=name) from None
+    values["user"] = name
+
+
+def _group(args: Args, values: Values) -> None:
+    name = args.value("a group name")
+    try:
+        values["gid"] = grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigError(f"'group' : unknown group name '{name}'", word=name) from None
+    values["group"] = name
+
+
+def _mss(args: Args, values: Values) -> None:
+    value = args.integer(-65535, 65535)
+    if not value:
+        raise ConfigError("'mss' expects a segment size whose absolute value is 1 to 65535")
+    values["mss"] = value
+
+
+def _level(args: Args, values: Values) -> None:
+    values["level"] = args.choice("user", "operator", "admin")
+
+
+def _severity_output(args: Args, values: Values) -> None:
+    values["severity_output"] = args.choice("none", "number", "string")
+
+
+def _tcp_ut(args: Args, values: Values) -> None:
+    values["tcp_ut"] = args.time()
+
+
+def _proto(args: Args, values: Values) -> None:
+    name = args.value("a protocol name")
+    if name == "h2":
+        raise ConfigError("'proto h2' is known but not supported by mtproxy yet", word=name)
+    if name not in ("h1", "none"):
+        raise ConfigError(f"'proto' : unknown MUX protocol '{name}'", word=name)
+    values["proto"] = name
+
+
+def _nice(args: Args, values: Values) -> None:
+    args.integer(-1024, 1024)
+
+
+def _expose_fd(args: Args, values: Values) -> None:
+    args.choice("listeners")
+
+
+def _tls(name: str, arguments: int = 0) -> BindOption:
+    return BindOption(name, None, Support.LATER, "TLS", arguments)
+
+
+BIND_OPTIONS: tuple[BindOption, ...] = (
+    BindOption("backlog", _number("backlog", 0)),
+    BindOption("defer-accept", _set("defer_accept")),
+    BindOption("gid", _number("gid", 0)),
+    BindOption("group", _group),
+    BindOption("id", _number("id", 1)),
+    BindOption("interface", _text("interface")),
+    BindOption("level", _level),
+    BindOption("maxconn", _number("maxconn", 0)),
+    BindOption("mode", _mode),
+    BindOption("mss", _mss),
+    BindOption("name", _text("name")),
+    BindOption("proto", _proto),
+    BindOption("severity-output", _severity_output),
+    BindOption("tcp-ut", _tcp_ut),
+    BindOption("tfo", _set("tfo")),
+    BindOption("uid", _number("uid", 0)),
+    BindOption("user", _user),
+    BindOption("v4v6", _set("v4v6")),
+    BindOption("v6only", _set("v6only")),
+    BindOption(
+        "expose-fd", _expose_fd, Support.NO_EFFECT, "listeners are not handed to a new process yet"
+    ),
+    BindOption("nice", _nice, Support.NO_EFFECT, "tasklets of all listeners have equal priority"),
+    BindOption("accept-netscaler-cip", None, Support.LATER, "the NetScaler CIP header", 1),
+    BindOption("accept-proxy", None, Support.LATER, "the PROXY protocol"),
+    BindOption("default-crt", None, Support.LATER, "TLS", 1),
+    BindOption("guid-prefix", None, Support.LATER, "GUIDs", 1),
+    BindOption("idle-ping", None, Support.LATER, "HTTP/2", 1),
+    BindOption("label", None, Support.LATER, "listener labels", 1),
+    BindOption("namespace", None, Support.LATER, "network namespaces", 1),
+    BindOption("nbconn", None, Support.LATER, "reverse HTTP", 1),
+    BindOption("process", None, Support.LATER, "binding of listeners to threads", 1),
+    BindOption("quic-cc-algo", None, Support.LATER, "QUIC", 1),
+    BindOption("quic-force-retry", None, Support.LATER, "QUIC"),
+    BindOption("quic-socket", None, Support.LATER, "QUIC", 1),
+    BindOption("shards", None, Support.LATER, "sharding of listeners", 1),
+    BindOption("tcp-md5sig", None, Support.LATER, "TCP MD5 signatures", 1),
+    BindOption("thread", None, Support.LATER, "binding of listeners to threads", 1),
+    BindOption("transparent", None, Support.LATER, "transparent proxying"),
+    _tls("allow-0rtt"),
+    _tls("alpn", 1),
+    _tls("ca-file", 1),
+    _tls("ca-ignore-err", 1),
+    _tls("ca-sign-file", 1),
+    _tls("ca-sign-pass", 1),
+    _tls("ca-verify-file", 1),
+    _tls("ciphers", 1),
+    _tls("ciphersuites", 1),
+    _tls("client-sigalgs", 1),
+    _tls("crl-file", 1),
+    _tls("crt", 1),
+    _tls("crt-ignore-err", 1),
+    _tls("crt-list", 1),
+    _tls("curves", 1),
+    _tls("ecdhe", 1),
+    _tls("force-sslv3"),
+    _tls("force-tlsv10"),
+    _tls("force-tlsv11"),
+    _tls("force-tlsv12"),
+    _tls("force-tlsv13"),
+    _tls("generate-certificates"),
+    _tls("no-alpn"),
+    _tls("no-ca-names"),
+    _tls("no-sslv3"),
+    _tls("no-strict-sni"),
+    _tls("no-tls-tickets"),
+    _tls("no-tlsv10"),
+    _tls("no-tlsv11"),
+    _tls("no-tlsv12"),
+    _tls("no-tlsv13"),
+    _tls("npn", 1),
+    _tls("ocsp-update", 1),
+    _tls("prefer-client-ciphers"),
+    _tls("sigalgs", 1),
+    _tls("ssl"),
+    _tls("ssl-max-ver", 1),
+    _tls("ssl-min-ver", 1),
+    _tls("strict-sni"),
+    _tls("tls-ticket-keys", 1),
+    _tls("tls-tickets"),
+    _tls("verify", 1),
+)
+
+_BY_NAME = {option.name: option for option in BIND_OPTIONS}
+
+
+def parse_options(ctx: Context, st: Statement, start: int, title: str) -> Values:
+    """The options from word `start`; every fault is reported, the rest is still read."""
+    values: Values = {}
+    args = Args(st.words, start)
+    unsupported: dict[str, list[str]] = {}
+    while args.more():
+        word = args.next()
+        option = _BY_NAME.get(word)
+        if option is None:
+            ctx.diagnostics.alert(
+                f"'{title}' : unknown keyword '{word}'",
+                st.location,
+                word=word,
+                suggestion=nearest(word, _BY_NAME),
+            )
+            # What follows may be the unknown word's argument.
+            break
+        args.name = word
+        if option.apply is None:
+            unsupported.setdefault(option.note, []).append(word)
+            args.position += option.arguments
+            continue
+        try:
+            option.apply(args, values)
+        except ConfigError as error:
+            ctx.diagnostics.alert(
+                f"'{title}' : {error.message}",
+                st.location,
+                word=error.word,
+                suggestion=error.suggestion,
+            )
+    for feature, words in unsupported.items():
+        named = ", ".join(f"'{word}'" for word in words)
+        ctx.diagnostics.alert(
+            f"'{title}' : {named} : known but not supported by mtproxy yet ({feature})",
+            st.location,
+            word=words[0],
+        )
+    return values
+
+
+def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSettings]:
+    try:
+        addresses = parse_addresses(st.words[at], ctx.environ, resolver=ctx.resolver)
+        for address in addresses:
+            _check_address(address)
+    except AddressError as error:
+        raise ConfigError(f"'{title}' : {error}", word=st.words[at]) from None
+    values = parse_options(ctx, st, at + 1, title)
+    if "id" in values and len(addresses) > 1:
+        raise ConfigError(f"'{title}' : 'id' can only be used with a single socket", word="id")
+    binds = []
+    for address in addresses:
+        merged = dict(values)
+        if address.kind is AddressKind.UNIX:
+            merged = {**ctx.global_.unix_bind, **values}
+            prefix = merged.pop("prefix", "")
+            address = replace(address, host=f"{prefix}{address.host}")
+        binds.append(BindSettings(address=address, location=st.location, **merged))
+    return binds
+
+
+def _check_address(address: Address) -> None:
+    """What can be listened on: a stream address, or a descriptor that is a socket."""
+    if address.kind in (AddressKind.UDP4, AddressKind.UDP6):
+        raise AddressError(f"a stream address is expected (got '{address.text}')")
+    if address.kind is AddressKind.FD:
+        try:
+            is_socket = stat.S_ISSOCK(os.fstat(address.fd).st_mode)
+        except (OSError, OverflowError):
+            raise AddressError(f"file descriptor {address.fd} is not open") from None
+        if not is_socket:
+            raise AddressError(f"file descriptor {address.fd} is not a socket")
+
+
+def _bind(ctx: Context, st: Statement) -> None:
+    text = st.required(1, "an address")
+    # Whatever goes wrong now, the proxy does not lack a `bind` line.
+    ctx.proxy.bind_lines += 1
+    binds = _binds(ctx, st, 1, f"bind {text}")
+    number = binds[0].id if binds else None
+    for earlier in ctx.proxy.binds:
+        if number is not None and earlier.id == number:
+            raise ConfigError(
+                f"'bind {text}' : custom id {number} already used at"
+                f" {earlier.location.file}:{earlier.location.line}",
+                word=str(number),
+            )
+    ctx.proxy.binds.extend(binds)
+
+
+def _stats_socket(ctx: Context, st: Statement) -> None:
+    text = st.required(2, "an address", taken=2)
+    ctx.global_.stats_binds.extend(_binds(ctx, st, 2, f"stats socket {text}"))
+
+
+def _stats_timeout(ctx: Context, st: Statement) -> None:
+    st.at_most(1, taken=2)
+    value = time("stats timeout", st.required(2, "a time", taken=2))
+    if not value:
+        raise ConfigError("'stats timeout' expects a positive time")
+    ctx.global_.stats_timeout = value
+
+
+def _unix_bind(ctx: Context, st: Statement) -> None:
+    """Defaults for UNIX sockets: prefix, mode, user, group, uid, gid."""
+    args = Args(st.words, 1)
+    values: Values = {}
+    allowed = ("prefix", "mode", "user", "uid", "group", "gid")
+    while args.more():
+        word = args.next()
+        args.name = f"unix-bind {word}"
+        if word == "prefix":
+            values["prefix"] = args.value("a path prefix")
+            continue
+        option = _BY_NAME.get(word)
+        if word not in allowed or option is None or option.apply is None:
+            raise ConfigError(
+                f"'unix-bind' : unknown keyword '{word}'",
+                word=word,
+                suggestion=nearest(word, allowed),
+            )
+        option.apply(args, values)
+    ctx.global_.unix_bind = values
+
+
+KEYWORDS: tuple[Keyword, ...] = (
+    Keyword("bind", FRONT_ONLY, _bind),
+    Keyword("stats socket", IN_GLOBAL, _stats_socket),
+    Keyword("stats timeout", IN_GLOBAL, _stats_timeout),
+    Keyword("unix-bind", IN_GLOBAL, _unix_bind),
+)

@@ -1,0 +1,215 @@
+"""`option NAME` in proxies (manual 4.2), with the `no` and `default` prefixes.
+
+Exports `KEYWORDS`. A plain option ends up as its name in the draft's `options` set; the others
+have a parser here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from mtproxy.base.errors import ConfigError
+from mtproxy.base.settings import ForwardFor
+from mtproxy.config.context import Context
+from mtproxy.config.model import BACK, FRONT, PROXY, Keyword, Parser, Statement, Support, integer
+
+#: at most one of these holds; the last one wins (manual 4., "connection modes")
+HTTP_CONNECTION_MODES = frozenset({"httpclose", "http-server-close", "http-keep-alive"})
+
+_LOG_FORMATS = frozenset({"httplog", "httplog-clf", "tcplog"})
+
+
+def _flag(ctx: Context, st: Statement) -> None:
+    """A boolean option. `default` takes back what a defaults section said."""
+    st.at_most(0, taken=2)
+    name = st.words[1]
+    if st.prefix:
+        ctx.proxy.options.discard(name)
+    else:
+        ctx.proxy.options.add(name)
+
+
+def _connection_mode(ctx: Context, st: Statement) -> None:
+    if not st.prefix:
+        ctx.proxy.options -= HTTP_CONNECTION_MODES
+    _flag(ctx, st)
+
+
+def _accepted(ctx: Context, st: Statement) -> None:
+    """An option without an effect is remembered, since it may be wrong for the proxy's mode."""
+    _flag(ctx, st)
+
+
+def _log_format(ctx: Context, st: Statement) -> None:
+    """`option httplog [clf]` and `option tcplog`: the last one wins."""
+    name = st.words[1]
+    if name == "httplog" and st.arg(2) == "clf":
+        st.at_most(1, taken=2)
+        name = "httplog-clf"
+    else:
+        st.at_most(0, taken=2)
+    proxy = ctx.proxy
+    proxy.options -= _LOG_FORMATS
+    proxy.options.add(name)
+    proxy.log_format = name
+
+
+def _tcpka(ctx: Context, st: Statement) -> None:
+    """`option tcpka`: both sides."""
+    st.at_most(0, taken=2)
+    sides = set()
+    if ctx.proxy.kind != "backend":
+        sides.add("clitcpka")
+    if ctx.proxy.kind != "frontend":
+        sides.add("srvtcpka")
+    ctx.proxy.options |= sides
+
+
+def _redispatch(ctx: Context, st: Statement) -> None:
+    st.at_most(1, taken=2)
+    proxy = ctx.proxy
+    if st.prefix:
+        proxy.redispatch = 0
+    elif st.arg(2):
+        proxy.redispatch = integer("option redispatch", st.arg(2))
+    else:
+        proxy.redispatch = -1
+    if proxy.redispatch:
+        proxy.options.add("redispatch")
+    else:
+        proxy.options.discard("redispatch")
+
+
+def _forwardfor(ctx: Context, st: Statement) -> None:
+    """`option forwardfor [except NET] [header NAME] [if-none]`."""
+    header = b"x-forwarded-for"
+    except_net: str | None = None
+    if_none = False
+    position = 2
+    while position < len(st.words):
+        word = st.words[position]
+        if word == "if-none":
+            if_none = True
+            position += 1
+            continue
+        if word not in ("except", "header"):
+            raise ConfigError(
+                "'option forwardfor' only supports 'except', 'header' and 'if-none'"
+                f" (got '{word}')",
+                word=word,
+            )
+        value = st.arg(position + 1)
+        if not value:
+            raise ConfigError(f"'option forwardfor {word}' expects an argument", word=word)
+        if word == "header":
+            header = _header_name(value)
+        else:
+            try:
+                except_net = str(ipaddress.ip_network(value, strict=False))
+            except ValueError:
+                raise ConfigError(
+                    f"'option forwardfor except' expects an address or network (got '{value}')",
+                    word=value,
+                ) from None
+        position += 2
+    ctx.proxy.forwardfor = ForwardFor(header, except_net, if_none)
+
+
+def _header_name(text: str) -> bytes:
+    """A header name in lower case, as it is sent."""
+    tokens = set("!#$%&'*+-.^_`|~")
+    if not all(char.isascii() and (char.isalnum() or char in tokens) for char in text):
+        raise ConfigError(f"'{text}' is not a valid header name", word=text)
+    return text.lower().encode("ascii")
+
+
+def _option(
+    name: str,
+    sections: frozenset[str],
+    parse: Parser | None = _flag,
+    *,
+    negatable: bool = True,
+) -> Keyword:
+    return Keyword(f"option {name}", sections, parse, negatable=negatable)
+
+
+def _no_effect(name: str, sections: frozenset[str], why: str) -> Keyword:
+    return Keyword(f"option {name}", sections, _accepted, Support.NO_EFFECT, why, negatable=True)
+
+
+def _later(name: str, sections: frozenset[str], feature: str) -> Keyword:
+    return Keyword(f"option {name}", sections, None, Support.LATER, feature, negatable=True)
+
+
+def _removed(name: str, sections: frozenset[str], instead: str) -> Keyword:
+    return Keyword(f"option {name}", sections, None, Support.REMOVED, instead, negatable=True)
+
+
+KEYWORDS: tuple[Keyword, ...] = (
+    _option("abortonclose", BACK),
+    _option("allbackups", BACK),
+    _option("clitcpka", FRONT),
+    _option("dontlog-normal", FRONT),
+    _option("dontlognull", FRONT),
+    _option("forwardfor", PROXY, _forwardfor, negatable=False),
+    _option("http-keep-alive", PROXY, _connection_mode),
+    _option("http-server-close", PROXY, _connection_mode),
+    _option("httpclose", PROXY, _connection_mode),
+    _option("httplog", FRONT, _log_format, negatable=False),
+    _option("log-health-checks", BACK),
+    _option("log-separate-errors", FRONT),
+    _option("logasap", FRONT),
+    _option("nolinger", PROXY),
+    _option("redispatch", BACK, _redispatch),
+    _option("socket-stats", FRONT),
+    _option("splice-auto", PROXY),
+    _option("splice-request", PROXY),
+    _option("splice-response", PROXY),
+    _option("srvtcpka", BACK),
+    _option("tcp-check", BACK, negatable=False),
+    _option("tcpka", PROXY, _tcpka, negatable=False),
+    _option("tcplog", FRONT, _log_format, negatable=False),
+    _no_effect("contstats", FRONT, "byte counters are always updated while data flow"),
+    _no_effect("disable-h2-upgrade", FRONT, "connections are never upgraded to HTTP/2"),
+    _no_effect("http-no-delay", PROXY, "TCP_NODELAY is always set and no data are held back"),
+    _no_effect("persist", BACK, "there is no cookie persistence yet that could name a dead server"),
+    _no_effect("tcp-smart-accept", FRONT, "the kernel decides when it acknowledges"),
+    _no_effect("tcp-smart-connect", BACK, "the kernel decides when it acknowledges"),
+    _later("accept-invalid-http-request", FRONT, "relaxed HTTP parsing"),
+    _later("accept-invalid-http-response", BACK, "relaxed HTTP parsing"),
+    _later("accept-unsafe-violations-in-http-request", FRONT, "relaxed HTTP parsing"),
+    _later("accept-unsafe-violations-in-http-response", BACK, "relaxed HTTP parsing"),
+    _later("assume-rfc6587-ntf", FRONT, "log forwarding"),
+    _later("checkcache", BACK, "response analysis"),
+    _later("dont-parse-log", FRONT, "log forwarding"),
+    _later("external-check", BACK, "external checks"),
+    _later("forwarded", BACK, "the Forwarded header"),
+    _later("h1-case-adjust-bogus-client", FRONT, "header case adjustment"),
+    _later("h1-case-adjust-bogus-server", BACK, "header case adjustment"),
+    _later("http-buffer-request", PROXY, "request buffering"),
+    _later("http-drop-request-trailers", BACK, "trailer filtering"),
+    _later("http-drop-response-trailers", FRONT, "trailer filtering"),
+    _later("http-ignore-probes", FRONT, "silent handling of probes"),
+    _later("http-pretend-keepalive", BACK, "keep-alive towards close-delimited servers"),
+    _later("http-restrict-req-hdr-names", PROXY, "header name filtering"),
+    _later("http-use-proxy-header", FRONT, "the Proxy-Connection header"),
+    _later("httpchk", BACK, "HTTP health checks"),
+    _later("httpslog", FRONT, "TLS"),
+    _later("idle-close-on-response", FRONT, "delayed close of idle connections"),
+    _later("independent-streams", PROXY, "independent timeouts per direction"),
+    _later("ldap-check", BACK, "protocol health checks"),
+    _later("mysql-check", BACK, "protocol health checks"),
+    _later("originalto", PROXY, "the X-Original-To header"),
+    _later("pgsql-check", BACK, "protocol health checks"),
+    _later("prefer-last-server", BACK, "server affinity of kept-alive clients"),
+    _later("redis-check", BACK, "protocol health checks"),
+    _later("smtpchk", BACK, "protocol health checks"),
+    _later("spop-check", BACK, "protocol health checks"),
+    _later("ssl-hello-chk", BACK, "protocol health checks"),
+    _later("transparent", BACK, "transparent proxying"),
+    _later("use-small-buffers", PROXY, "small buffers"),
+    _removed("forceclose", PROXY, "use 'option httpclose'"),
+    _removed("http-use-htx", PROXY, "HTX is the only representation"),
+    _removed("http-tunnel", FRONT, "HTTP connections become tunnels by Upgrade or CONNECT only"),
+    _removed("tcpsplice", PROXY, "use 'option splice-auto'"),
+)

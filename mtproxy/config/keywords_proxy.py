@@ -1,0 +1,216 @@
+"""Statements of defaults, frontend, listen and backend that are neither options nor addresses.
+
+Exports `KEYWORDS` (manual 4.2).
+"""
+
+from __future__ import annotations
+
+from mtproxy.base.errors import ConfigError
+from mtproxy.config.context import Context
+from mtproxy.config.model import (
+    BACK,
+    FRONT,
+    PROXY,
+    PROXY_ONLY,
+    Keyword,
+    Parser,
+    Statement,
+    Support,
+    choice,
+    integer,
+    seconds,
+    time,
+)
+from mtproxy.config.nearest import nearest
+
+BALANCE = ("roundrobin", "leastconn")
+_BALANCE_LATER = [
+    "static-rr",
+    "first",
+    "source",
+    "uri",
+    "url_param",
+    "hdr",
+    "random",
+    "rdp-cookie",
+    "hash",
+    "log-hash",
+    "log-sticky",
+    "sticky",
+]
+_HTTP_REUSE = ("never", "safe", "aggressive", "always")
+
+
+def _mode(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    mode = st.arg(1)
+    if mode == "health":
+        raise ConfigError("'mode health' is gone: use 'http-request return status 200'", word=mode)
+    if mode in ("log", "spop", "haterm"):
+        raise ConfigError(f"'mode {mode}' is known but not supported by mtproxy yet", word=mode)
+    if mode not in ("tcp", "http"):
+        raise ConfigError(
+            f"unknown proxy mode '{mode}'", word=mode, suggestion=nearest(mode, ("tcp", "http"))
+        )
+    ctx.proxy.mode = mode
+
+
+def _default_backend(ctx: Context, st: Statement) -> None:
+    name = st.required(1, "a backend name")
+    if "%" in name:
+        raise ConfigError(
+            "'default_backend' : log-format expressions are known but not supported by mtproxy yet",
+            word=name,
+        )
+    st.at_most(1)
+    ctx.proxy.default_backend = name
+    ctx.proxy.default_backend_location = st.location
+
+
+def _balance(ctx: Context, st: Statement) -> None:
+    name = st.arg(1) or "roundrobin"
+    base = name.partition("(")[0]
+    if base in _BALANCE_LATER:
+        raise ConfigError(f"'balance {base}' is known but not supported by mtproxy yet", word=base)
+    ctx.proxy.balance = choice("balance", name, BALANCE)
+    st.at_most(1)
+
+
+def _timeout(field: str) -> Parser:
+    def parse(ctx: Context, st: Statement) -> None:
+        st.at_most(1, taken=2)
+        value = time(f"timeout {st.words[1]}", st.required(2, "a time", taken=2))
+        # Zero is HAProxy's way to say "none".
+        if value:
+            ctx.proxy.timeouts[field] = value
+        else:
+            ctx.proxy.timeouts.pop(field, None)
+
+    return parse
+
+
+def _retries(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    ctx.proxy.retries = integer("retries", st.required(1, "a number"), 0)
+
+
+def _maxconn(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    # Zero stands for the global limit.
+    ctx.proxy.maxconn = integer("maxconn", st.required(1, "a number"), 0) or None
+
+
+def _backlog(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    ctx.proxy.backlog = integer("backlog", st.required(1, "a number"), 0) or None
+
+
+def _id(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    number = integer("id", st.required(1, "a number"), 1)
+    for other in ctx.proxies:
+        if other is not ctx.proxy and other.id == number:
+            place = f"{other.location.file}:{other.location.line}"
+            raise ConfigError(
+                f"custom id {number} is already used by {other.title()} at {place}",
+                word=st.arg(1),
+            )
+    ctx.proxy.id = number
+
+
+def _description(ctx: Context, st: Statement) -> None:
+    st.required(1, "a text")
+    ctx.proxy.description = " ".join(st.words[1:])
+
+
+def _disabled(ctx: Context, st: Statement) -> None:
+    st.at_most(0)
+    ctx.proxy.disabled = True
+
+
+def _enabled(ctx: Context, st: Statement) -> None:
+    st.at_most(0)
+    ctx.proxy.disabled = False
+
+
+def _http_reuse(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    ctx.proxy.http_reuse = choice("http-reuse", st.arg(1), _HTTP_REUSE)
+
+
+def _monitor_uri(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    ctx.proxy.monitor_uri = st.required(1, "a URI")
+
+
+def _load_server_state(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    if choice("load-server-state-from-file", st.arg(1), ("none", "global", "local")) != "none":
+        raise ConfigError(
+            "'load-server-state-from-file' : only 'none' is supported by mtproxy yet",
+            word=st.arg(1),
+        )
+
+
+def _keepalive_count(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.words[0]
+    value = integer(name, st.required(1, "a number"), 0)
+    _set_probe(ctx, name, value)
+
+
+def _keepalive_time(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.words[0]
+    _set_probe(ctx, name, seconds(name, st.required(1, "a time")))
+
+
+def _set_probe(ctx: Context, name: str, value: int) -> None:
+    """Zero leaves the kernel's value."""
+    field = name.replace("-", "_")
+    if value:
+        ctx.proxy.keepalive_probes[field] = value
+    else:
+        ctx.proxy.keepalive_probes.pop(field, None)
+
+
+_TIMEOUTS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("check", BACK),
+    ("client", FRONT),
+    ("client-fin", FRONT),
+    ("connect", BACK),
+    ("http-keep-alive", PROXY),
+    ("http-request", PROXY),
+    ("queue", BACK),
+    ("server", BACK),
+    ("server-fin", BACK),
+    ("tarpit", PROXY),
+    ("tunnel", BACK),
+)
+
+KEYWORDS: tuple[Keyword, ...] = (
+    Keyword("mode", PROXY, _mode),
+    Keyword("default_backend", FRONT, _default_backend),
+    Keyword("balance", BACK, _balance),
+    *(
+        Keyword(f"timeout {name}", where, _timeout(name.replace("-", "_")))
+        for name, where in _TIMEOUTS
+    ),
+    Keyword("timeout client-hs", FRONT, None, Support.LATER, "TLS"),
+    Keyword("retries", BACK, _retries),
+    Keyword("maxconn", FRONT, _maxconn),
+    Keyword("backlog", FRONT, _backlog),
+    Keyword("id", PROXY_ONLY, _id),
+    Keyword("description", PROXY_ONLY, _description),
+    Keyword("disabled", PROXY, _disabled),
+    Keyword("enabled", PROXY, _enabled),
+    Keyword("http-reuse", BACK, _http_reuse),
+    Keyword("monitor-uri", FRONT, _monitor_uri),
+    Keyword("load-server-state-from-file", BACK, _load_server_state),
+    Keyword("clitcpka-cnt", FRONT, _keepalive_count),
+    Keyword("clitcpka-idle", FRONT, _keepalive_time),
+    Keyword("clitcpka-intvl", FRONT, _keepalive_time),
+    Keyword("srvtcpka-cnt", BACK, _keepalive_count),
+    Keyword("srvtcpka-idle", BACK, _keepalive_time),
+    Keyword("srvtcpka-intvl", BACK, _keepalive_time),
+)

@@ -1,0 +1,399 @@
+"""`server` and `default-server`: address and options (manual 5.2).
+
+Exports `KEYWORDS` (statements) and `SERVER_OPTIONS` (words behind the address).
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.errors import ConfigError
+from mtproxy.base.settings import Address, AddressKind
+from mtproxy.config.context import Context
+from mtproxy.config.drafts import ServerDraft
+from mtproxy.config.model import (
+    BACK,
+    BACK_ONLY,
+    Args,
+    Keyword,
+    Statement,
+    Support,
+    check_name,
+)
+from mtproxy.config.nearest import nearest
+
+Apply = Callable[[Context, Args, ServerDraft], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOption:
+    """A word behind the address of a `server` line."""
+
+    name: str
+    apply: Apply | None = None
+    support: Support = Support.YES
+    note: str = ""
+    arguments: int = 0
+    #: may stand on a default-server line
+    in_default: bool = True
+
+
+def _set(field: str, value: object = True) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        setattr(draft, field, value)
+
+    return apply
+
+
+def _number(field: str, minimum: int | None = None, maximum: int | None = None) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        setattr(draft, field, args.integer(minimum, maximum))
+
+    return apply
+
+
+def _delay(field: str, *, zero: bool = False) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        value = args.time()
+        if not value and not zero:
+            raise ConfigError(f"'{args.name}' : invalid value 0, a positive time is expected")
+        setattr(draft, field, value)
+
+    return apply
+
+
+def _check_address(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.check_address = _address(ctx, args, "addr", Port.OPTIONAL)
+
+
+def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    # Zero stands for the server's own port.
+    draft.check_port = args.integer(0, 65535) or None
+
+
+def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.source = parse_source(ctx, args)
+
+
+def parse_source(ctx: Context, args: Args) -> Address:
+    """`source ADDRESS[:PORT]`; its further words are known and not supported yet."""
+    if args.more() and re.search(r":[0-9]+-[0-9]+$", args.words[args.position]):
+        raise ConfigError(
+            "'source' : port ranges are known but not supported by mtproxy yet",
+            word=args.next(),
+        )
+    address = _address(ctx, args, "source", Port.OPTIONAL)
+    following = args.words[args.position] if args.more() else ""
+    if following in ("usesrc", "interface"):
+        raise ConfigError(
+            f"'source ... {following}' is known but not supported by mtproxy yet", word=following
+        )
+    return address
+
+
+def _address(ctx: Context, args: Args, name: str, rule: Port) -> Address:
+    text = args.value("an address")
+    try:
+        return parse_address(text, ctx.environ, port=rule, resolver=ctx.resolver).address
+    except AddressError as error:
+        raise ConfigError(f"'{name}' : {error}", word=text) from None
+
+
+def _proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    name = args.value("a protocol name")
+    if name in ("h2", "fcgi"):
+        raise ConfigError(f"'proto {name}' is known but not supported by mtproxy yet", word=name)
+    if name not in ("h1", "none"):
+        raise ConfigError(f"'proto' : unknown MUX protocol '{name}'", word=name)
+    draft.proto = name
+
+
+def _init_addr(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    methods = tuple(args.value("a list of methods").split(","))
+    for method in methods:
+        if method not in ("last", "libc", "none") and not _is_ip(method):
+            raise ConfigError(
+                f"'init-addr' : unknown method or invalid address '{method}'", word=method
+            )
+    draft.init_addr = methods
+
+
+def _is_ip(text: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, text)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _ws(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    if args.choice("auto", "h1", "h2") == "h2":
+        raise ConfigError("'ws h2' is known but not supported by mtproxy yet", word="h2")
+
+
+def _log_proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    args.choice("legacy", "octet-count")
+
+
+def _later(name: str, feature: str, arguments: int = 0) -> ServerOption:
+    return ServerOption(name, None, Support.LATER, feature, arguments)
+
+
+def _default(name: str, why: str) -> ServerOption:
+    """A `no-...` word for a feature that is off anyway."""
+    return ServerOption(name, lambda ctx, args, draft: None, Support.NO_EFFECT, why)
+
+
+SERVER_OPTIONS: tuple[ServerOption, ...] = (
+    ServerOption("addr", _check_address),
+    ServerOption("backup", _set("backup")),
+    ServerOption("check", _set("check")),
+    ServerOption("disabled", _set("disabled")),
+    ServerOption("downinter", _delay("downinter")),
+    ServerOption("enabled", _set("disabled", False)),
+    ServerOption("fall", _number("fall", 1)),
+    ServerOption("fastinter", _delay("fastinter")),
+    ServerOption("id", _number("id", 1), in_default=False, arguments=1),
+    ServerOption("init-addr", _init_addr),
+    ServerOption("inter", _delay("inter")),
+    ServerOption("max-reuse", _number("max_reuse", -1)),
+    ServerOption("no-backup", _set("backup", False)),
+    ServerOption("no-check", _set("check", False)),
+    ServerOption("no-tfo", _set("tfo", False)),
+    ServerOption("pool-low-conn", _number("pool_low_conn", 0)),
+    ServerOption("pool-max-conn", _number("pool_max_conn", -1)),
+    ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
+    ServerOption("port", _check_port),
+    ServerOption("proto", _proto),
+    ServerOption("rise", _number("rise", 1)),
+    ServerOption("source", _source),
+    ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
+    ServerOption("tfo", _set("tfo")),
+    ServerOption("weight", _number("weight", 0, 256)),
+    ServerOption(
+        "log-proto", _log_proto, Support.NO_EFFECT, "matters to the servers of a ring only"
+    ),
+    ServerOption("ws", _ws, Support.NO_EFFECT, "WebSocket is always carried by HTTP/1.1"),
+    _default("no-agent-check", "agent checks are off"),
+    _default("no-check-send-proxy", "the PROXY protocol is off"),
+    _default("no-check-ssl", "TLS is off"),
+    _default("no-send-proxy", "the PROXY protocol is off"),
+    _default("no-send-proxy-v2", "the PROXY protocol is off"),
+    _default("no-send-proxy-v2-ssl", "the PROXY protocol is off"),
+    _default("no-send-proxy-v2-ssl-cn", "the PROXY protocol is off"),
+    _default("no-ssl", "TLS is off"),
+    _default("no-verifyhost", "TLS is off"),
+    _default("stick", "stick tables are not there yet; this is the default"),
+    _later("agent-addr", "agent checks", 1),
+    _later("agent-check", "agent checks"),
+    _later("agent-inter", "agent checks", 1),
+    _later("agent-port", "agent checks", 1),
+    _later("agent-send", "agent checks", 1),
+    _later("allow-0rtt", "TLS"),
+    _later("alpn", "TLS", 1),
+    _later("ca-file", "TLS", 1),
+    _later("check-alpn", "TLS", 1),
+    _later("check-pool-conn-name", "connection pools for checks", 1),
+    _later("check-proto", "checks over another protocol", 1),
+    _later("check-reuse-pool", "connection pools for checks"),
+    _later("check-send-proxy", "the PROXY protocol"),
+    _later("check-sni", "TLS", 1),
+    _later("check-sni-auto", "TLS"),
+    _later("check-ssl", "TLS"),
+    _later("check-via-socks4", "SOCKS4"),
+    _later("ciphers", "TLS", 1),
+    _later("ciphersuites", "TLS", 1),
+    _later("client-sigalgs", "TLS", 1),
+    _later("cookie", "cookie persistence", 1),
+    _later("crl-file", "TLS", 1),
+    _later("crt", "TLS", 1),
+    _later("curves", "TLS", 1),
+    _later("error-limit", "observation of traffic", 1),
+    _later("force-sslv3", "TLS"),
+    _later("force-tlsv10", "TLS"),
+    _later("force-tlsv11", "TLS"),
+    _later("force-tlsv12", "TLS"),
+    _later("force-tlsv13", "TLS"),
+    _later("guid", "GUIDs", 1),
+    _later("hash-key", "hash-based balancing", 1),
+    _later("healthcheck", "health check sections", 1),
+    _later("idle-ping", "HTTP/2", 1),
+    _later("init-state", "initial server states", 1),
+    _later("log-bufsize", "log backends", 1),
+    _later("maxconn", "server queues", 1),
+    _later("maxqueue", "server queues", 1),
+    _later("minconn", "server queues", 1),
+    _later("namespace", "network namespaces", 1),
+    _later("no-check-sni-auto", "TLS"),
+    _later("no-renegotiate", "TLS"),
+    _later("no-sni-auto", "TLS"),
+    _later("no-ssl-reuse", "TLS"),
+    _later("no-sslv3", "TLS"),
+    _later("no-tls-tickets", "TLS"),
+    _later("no-tlsv10", "TLS"),
+    _later("no-tlsv11", "TLS"),
+    _later("no-tlsv12", "TLS"),
+    _later("no-tlsv13", "TLS"),
+    _later("non-stick", "stick tables"),
+    _later("npn", "TLS", 1),
+    _later("observe", "observation of traffic", 1),
+    _later("on-error", "observation of traffic", 1),
+    _later("on-marked-down", "actions on state changes", 1),
+    _later("on-marked-up", "actions on state changes", 1),
+    _later("pool-conn-name", "named connection pools", 1),
+    _later("proxy-v2-options", "the PROXY protocol", 1),
+    _later("redir", "server redirections", 1),
+    _later("renegotiate", "TLS"),
+    _later("resolve-net", "DNS resolvers", 1),
+    _later("resolve-opts", "DNS resolvers", 1),
+    _later("resolve-prefer", "DNS resolvers", 1),
+    _later("resolvers", "DNS resolvers", 1),
+    _later("send-proxy", "the PROXY protocol"),
+    _later("send-proxy-v2", "the PROXY protocol"),
+    _later("send-proxy-v2-ssl", "the PROXY protocol"),
+    _later("send-proxy-v2-ssl-cn", "the PROXY protocol"),
+    _later("set-proxy-v2-tlv-fmt", "the PROXY protocol", 1),
+    _later("shard", "peers", 1),
+    _later("sigalgs", "TLS", 1),
+    _later("slowstart", "slow start", 1),
+    _later("sni", "TLS", 1),
+    _later("sni-auto", "TLS"),
+    _later("socks4", "SOCKS4", 1),
+    _later("ssl", "TLS"),
+    _later("ssl-max-ver", "TLS", 1),
+    _later("ssl-min-ver", "TLS", 1),
+    _later("ssl-reuse", "TLS"),
+    _later("tcp-md5sig", "TCP MD5 signatures", 1),
+    _later("tls-tickets", "TLS"),
+    _later("track", "tracking of other servers", 1),
+    _later("usesrc", "transparent proxying", 1),
+    _later("verify", "TLS", 1),
+    _later("verifyhost", "TLS", 1),
+)
+
+_BY_NAME = {option.name: option for option in SERVER_OPTIONS}
+
+
+def _options(ctx: Context, st: Statement, start: int, title: str, draft: ServerDraft) -> None:
+    """The options from word `start` into `draft`; every fault is reported."""
+    args = Args(st.words, start)
+    in_default = st.words[0] == "default-server"
+    unsupported: dict[str, list[str]] = {}
+    while args.more():
+        word = args.next()
+        option = _BY_NAME.get(word)
+        if option is None:
+            ctx.diagnostics.alert(
+                f"'{title}' : unknown keyword '{word}'",
+                st.location,
+                word=word,
+                suggestion=nearest(word, _BY_NAME),
+            )
+            break
+        args.name = word
+        if option.apply is None:
+            unsupported.setdefault(option.note, []).append(word)
+            args.position += option.arguments
+            continue
+        try:
+            if in_default and not option.in_default:
+                args.position += option.arguments
+                raise ConfigError(f"'{word}' is not allowed in a 'default-server' line", word=word)
+            option.apply(ctx, args, draft)
+        except ConfigError as error:
+            ctx.diagnostics.alert(
+                f"'{title}' : {error.message}",
+                st.location,
+                word=error.word,
+                suggestion=error.suggestion,
+            )
+    for feature, words in unsupported.items():
+        named = ", ".join(f"'{word}'" for word in words)
+        ctx.diagnostics.alert(
+            f"'{title}' : {named} : known but not supported by mtproxy yet ({feature})",
+            st.location,
+            word=words[0],
+        )
+
+
+def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str) -> None:
+    """Address of the server; `init-addr` and -dr say what to do when a name is unknown.
+
+    Done after the options are read, because `init-addr` stands behind the address.
+    """
+    text = st.words[2]
+    methods = list(draft.init_addr)
+    if ctx.cmdline.ignore_resolution_failures:
+        methods.append("none")
+    fallback = next((m for m in methods if m == "none" or _is_ip(m)), None)
+    failed: str | None = None
+
+    def resolve(name: str, family: int) -> list[str]:
+        nonlocal failed
+        found = ctx.resolver(name, family) if "libc" in methods else []
+        if found or fallback is None:
+            return found
+        if fallback != "none":
+            return [fallback]
+        failed = name
+        return ["0.0.0.0"]
+
+    parsed = parse_address(text, ctx.environ, port=Port.OPTIONAL_OR_OFFSET, resolver=resolve)
+    if parsed.address.kind in (AddressKind.FD, AddressKind.UDP4, AddressKind.UDP6):
+        raise ConfigError(
+            f"'{title}' : a stream address to connect to is expected (got '{text}')", word=text
+        )
+    draft.address = parsed.address
+    draft.hostname = parsed.hostname
+    draft.unresolved = failed is not None
+    if failed is not None and "libc" in methods:
+        ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', disabling server")
+
+
+def _server(ctx: Context, st: Statement) -> None:
+    name = st.required(1, "a name")
+    st.required(2, "an address")
+    proxy = ctx.proxy
+    title = f"server {proxy.name}/{name}"
+    for earlier in proxy.servers:
+        if earlier.name == name:
+            raise ConfigError(
+                f"'{title}' : another server named '{name}' was already defined at line"
+                f" {earlier.location.line}, please use distinct names",
+                word=name,
+            )
+    check_name(name, "server")
+    draft = replace(proxy.default_server, name=name, location=st.location)
+    _options(ctx, st, 3, title, draft)
+    try:
+        _resolve_server(ctx, st, draft, title)
+    except AddressError as error:
+        raise ConfigError(f"'{title}' : {error}", word=st.words[2]) from None
+    proxy.servers.append(draft)
+
+
+def _default_server(ctx: Context, st: Statement) -> None:
+    _options(ctx, st, 1, f"default-server in {ctx.proxy.title()}", ctx.proxy.default_server)
+
+
+def _proxy_source(ctx: Context, st: Statement) -> None:
+    args = Args(st.words, 1)
+    args.name = "source"
+    ctx.proxy.source = parse_source(ctx, args)
+    if args.more():
+        extra = args.next()
+        raise ConfigError(f"'source' cannot handle unexpected argument '{extra}'", word=extra)
+
+
+KEYWORDS: tuple[Keyword, ...] = (
+    Keyword("server", BACK_ONLY, _server, strict=True),
+    Keyword("default-server", BACK, _default_server),
+    Keyword("source", BACK, _proxy_source),
+    Keyword("server-template", BACK_ONLY, None, Support.LATER, "server templates"),
+)

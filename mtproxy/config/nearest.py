@@ -1,0 +1,17 @@
+"""The nearest known word to a mistyped one, for diagnostics. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+#: below this similarity (0..1) a suggestion would be a guess
+_CUTOFF = 0.65
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The word of `known` that `word` most probably stands for, or None."""
+    if not word:
+        return None
+    found = get_close_matches(word.lower(), sorted(set(known)), n=1, cutoff=_CUTOFF)
+    return found[0] if found else None

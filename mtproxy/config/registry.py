@@ -1,0 +1,76 @@
+"""The one place that names the keyword tables, and the look-ups in them.
+
+A keyword may have two words: `find` looks for "option httplog" before "option". Built once, when
+the module is first used, from constant tables; read-only afterwards.
+"""
+
+from __future__ import annotations
+
+from mtproxy.config import (
+    keywords_bind,
+    keywords_global,
+    keywords_log,
+    keywords_options,
+    keywords_proxy,
+    keywords_server,
+    keywords_tune,
+    known,
+)
+from mtproxy.config.model import GLOBAL, PROXY, Keyword
+
+TABLES: tuple[tuple[Keyword, ...], ...] = (
+    keywords_global.KEYWORDS,
+    keywords_tune.KEYWORDS,
+    keywords_log.KEYWORDS,
+    keywords_bind.KEYWORDS,
+    keywords_proxy.KEYWORDS,
+    keywords_options.KEYWORDS,
+    keywords_server.KEYWORDS,
+    known.KEYWORDS,
+)
+
+ALL: tuple[Keyword, ...] = tuple(keyword for table in TABLES for keyword in table)
+
+
+def _by_room(room: frozenset[str]) -> dict[str, Keyword]:
+    found: dict[str, Keyword] = {}
+    for keyword in ALL:
+        if keyword.sections & room:
+            assert keyword.name not in found, f"{keyword.name} is in two tables"
+            found[keyword.name] = keyword
+    return found
+
+
+#: name -> keyword, of the global section and of all proxy sections
+_GLOBAL = _by_room(frozenset({GLOBAL}))
+_PROXY = _by_room(PROXY)
+
+
+def _room(section: str) -> dict[str, Keyword]:
+    return _GLOBAL if section == GLOBAL else _PROXY
+
+
+def find(section: str, words: tuple[str, ...]) -> Keyword | None:
+    """The keyword that begins a statement in `section`; its longest name wins."""
+    room = _room(section)
+    if len(words) > 1:
+        both = room.get(f"{words[0]} {words[1]}")
+        if both is not None:
+            return both
+    return room.get(words[0])
+
+
+def family(section: str, first: str) -> list[str]:
+    """The second words that `first` may have ("option", "timeout", "stats")."""
+    prefix = f"{first} "
+    return [name.removeprefix(prefix) for name in _room(section) if name.startswith(prefix)]
+
+
+def first_words(section: str) -> set[str]:
+    """Every word that may begin a statement in `section`."""
+    return {name.partition(" ")[0] for name in _room(section)}
+
+
+def elsewhere(section: str, words: tuple[str, ...]) -> Keyword | None:
+    """The keyword of this name in the other kind of section, for a better message."""
+    return find("listen" if section == GLOBAL else GLOBAL, words)

@@ -1,0 +1,297 @@
+"""Statements of one file after the other: which section, which keyword, which parser.
+
+`Reader.feed` takes bytes of a file. Every fault becomes a diagnostic and reading goes on with the
+next line, so that all errors of a configuration are reported in one run. Main thread only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mtproxy.base.errors import ConfigError
+from mtproxy.base.settings import Location
+from mtproxy.config import registry
+from mtproxy.config.context import Context
+from mtproxy.config.drafts import ProxyDraft
+from mtproxy.config.known import SECTIONS_LATER
+from mtproxy.config.lexer import from_text, to_text, tokenize
+from mtproxy.config.model import (
+    BACKEND,
+    DEFAULTS,
+    FRONTEND,
+    GLOBAL,
+    LISTEN,
+    Keyword,
+    Statement,
+    Support,
+    check_name,
+)
+from mtproxy.config.nearest import nearest
+from mtproxy.config.preprocessor import Preprocessor
+
+SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, *SECTIONS_LATER)
+_PREFIXES = ("no", "default")
+
+
+class Reader:
+    """Reads files into a Context's drafts."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        #: the section being read; None before the first of a file
+        self.section: str | None = None
+        #: what `.SECTION` says
+        self.section_name = ""
+
+    def feed(self, file: str, data: bytes) -> None:
+        """Read one whole file. It must begin with a section and end with a line feed."""
+        self.section = None
+        self.section_name = ""
+        self.ctx.current = None
+        preprocessor = Preprocessor(self.ctx.environ, self.ctx.diagnostics)
+        lines = data.decode("latin-1").split("\n")
+        last = lines.pop()
+        if last:
+            lines.append(last)
+        for number, text in enumerate(lines, 1):
+            self._line(Location(file, number), text, preprocessor)
+        if last:
+            self.ctx.diagnostics.alert(
+                "missing line feed on the last line, the file might have been truncated"
+                f" at position {len(last)}",
+                Location(file, len(lines)),
+            )
+        preprocessor.finish(file)
+
+    def _line(self, location: Location, text: str, preprocessor: Preprocessor) -> None:
+        diagnostics = self.ctx.diagnostics
+        nul = text.find("\0")
+        if nul >= 0:
+            diagnostics.alert(f"stray NUL character at position {nul + 1}", location)
+            return
+        source = to_text(text.rstrip("\r"))
+        try:
+            words = tokenize(text, lambda name: self._variable(name, location))
+            if not words:
+                return
+            st = Statement(
+                tuple(to_text(word.text) for word in words),
+                location,
+                "",
+                tuple(word.column for word in words),
+                source,
+            )
+            if not (preprocessor.line(st) or preprocessor.skipping):
+                self._statement(self._until_empty(st))
+        except ConfigError as error:
+            diagnostics.alert(
+                error.message,
+                location,
+                word=error.word,
+                suggestion=error.suggestion,
+                column=error.column or 0,
+                source=source if error.column else None,
+            )
+
+    def _until_empty(self, st: Statement) -> Statement:
+        """An empty word (`"${UNSET}"`) ends a statement, as in HAProxy; never silently."""
+        if "" not in st.words:
+            return st
+        end = st.words.index("")
+        if end and any(st.words[end:]):
+            self.ctx.warn(
+                st.location,
+                f"the word at position {st.columns[end]} is empty and ends the statement:"
+                " everything behind it is ignored",
+            )
+        return replace(st, words=st.words[:end], columns=st.columns[:end])
+
+    def _variable(self, name: str, location: Location) -> str | None:
+        if name == ".LINE":
+            return str(location.line)
+        if name == ".FILE":
+            return from_text(location.file)
+        if name == ".SECTION":
+            return from_text(self.section_name)
+        value = self.ctx.environ.get(name)
+        return None if value is None else from_text(value)
+
+    # -- sections ----------------------------------------------------------------------------
+
+    def _statement(self, st: Statement) -> None:
+        if not st.words:
+            return
+        word = st.words[0]
+        if word in SECTIONS and not (word == "cache" and self.section not in SECTIONS):
+            self._open(word, st)
+        elif self.section is None:
+            raise ConfigError(
+                f"unknown keyword '{word}' out of section",
+                word=word,
+                suggestion=nearest(word, SECTIONS),
+            )
+        elif self.section not in SECTIONS_LATER:
+            self._keyword(st)
+
+    def _open(self, section: str, st: Statement) -> None:
+        self.section = section
+        self.section_name = section
+        self.ctx.current = None
+        if section in SECTIONS_LATER:
+            feature = SECTIONS_LATER[section]
+            raise ConfigError(
+                f"section '{section}' is known but not supported by mtproxy yet ({feature})",
+                word=section,
+            )
+        if section == GLOBAL:
+            st.at_most(0)
+            return
+        self._open_proxy(section, st)
+
+    def _open_proxy(self, section: str, st: Statement) -> None:
+        ctx = self.ctx
+        position = 1
+        name = ""
+        if section != DEFAULTS or (st.arg(1) and st.arg(1) != "from"):
+            name = st.arg(1)
+            position = 2
+        self.section_name = name or section
+        draft = ProxyDraft(section, name, st.location)
+        ctx.current = draft
+        (ctx.defaults if section == DEFAULTS else ctx.proxies).append(draft)
+        base = self._inherited(st, position, draft)
+        if base is not None:
+            draft.inherit(base)
+        if section != DEFAULTS and not name:
+            raise ConfigError(f"'{section}' expects a name as argument")
+        check_name(name, section)
+        if section != DEFAULTS:
+            self._check_name(draft)
+        rest = position if st.arg(position) != "from" else position + 2
+        if st.arg(rest):
+            hint = ": please use the 'bind' keyword for listening addresses"
+            raise ConfigError(
+                f"'{section}' cannot handle unexpected argument '{st.arg(rest)}'"
+                + (hint if section in (FRONTEND, LISTEN) else ""),
+                word=st.arg(rest),
+            )
+
+    def _inherited(self, st: Statement, position: int, draft: ProxyDraft) -> ProxyDraft | None:
+        """The defaults that a section starts from: those named, or the last ones before it."""
+        defaults = [other for other in self.ctx.defaults if other is not draft]
+        if st.arg(position) != "from":
+            if draft.kind == DEFAULTS:
+                return None
+            return defaults[-1] if defaults else None
+        name = st.arg(position + 1)
+        diagnostics = self.ctx.diagnostics
+        if not name:
+            diagnostics.alert("'from' expects the name of a defaults section", st.location)
+            return None
+        found = [other for other in defaults if other.name == name]
+        if not found:
+            diagnostics.alert(
+                f"defaults section '{name}' not found for {draft.title()}",
+                st.location,
+                word=name,
+                suggestion=nearest(name, (other.name for other in defaults if other.name)),
+            )
+            return None
+        if len(found) > 1:
+            places = " and ".join(f"{d.location.file}:{d.location.line}" for d in found[-2:])
+            diagnostics.alert(
+                f"ambiguous defaults section name '{name}' referenced by {draft.title()}"
+                f" exists at least at {places}",
+                st.location,
+                word=name,
+            )
+        return found[-1]
+
+    def _check_name(self, draft: ProxyDraft) -> None:
+        for other in self.ctx.proxies:
+            if other is draft or other.name != draft.name:
+                continue
+            both_front = other.is_frontend and draft.is_frontend
+            both_back = other.is_backend and draft.is_backend
+            if both_front or both_back:
+                place = f"{other.location.file}:{other.location.line}"
+                raise ConfigError(
+                    f"{draft.title()} has the same name as {other.title()} declared at {place}",
+                    word=draft.name,
+                )
+
+    # -- keywords ----------------------------------------------------------------------------
+
+    def _keyword(self, st: Statement) -> None:
+        assert self.section is not None
+        section = self.section
+        if st.words[0] in _PREFIXES and len(st.words) > 1:
+            st = replace(st, words=st.words[1:], columns=st.columns[1:], prefix=st.words[0])
+        keyword = registry.find(section, st.words)
+        if keyword is None:
+            raise self._unknown(section, st)
+        if st.prefix and not self._prefix_allowed(keyword, st.prefix):
+            raise ConfigError(
+                f"negation/default is not supported for '{keyword.name}'", word=st.prefix
+            )
+        if keyword.parse is None:
+            raise self._unsupported(keyword)
+        if section == GLOBAL:
+            self.ctx.current = None
+        elif section not in keyword.sections:
+            self._misplaced(section, keyword, st)
+            return
+        keyword.parse(self.ctx, st)
+
+    def _prefix_allowed(self, keyword: Keyword, prefix: str) -> bool:
+        if not keyword.negatable:
+            return False
+        return prefix == "no" or keyword.words[0] == "option"
+
+    def _unsupported(self, keyword: Keyword) -> ConfigError:
+        if keyword.support is Support.REMOVED:
+            return ConfigError(
+                f"'{keyword.name}' is not supported any more: {keyword.note}", word=keyword.name
+            )
+        return ConfigError(
+            f"'{keyword.name}' is known but not supported by mtproxy yet ({keyword.note})",
+            word=keyword.name,
+        )
+
+    def _misplaced(self, section: str, keyword: Keyword, st: Statement) -> None:
+        """A proxy keyword in a proxy that cannot use it."""
+        if section == DEFAULTS:
+            raise ConfigError(f"'{keyword.name}' not allowed in 'defaults' section")
+        missing = "backend" if section == FRONTEND else "frontend"
+        title = self.ctx.proxy.title()
+        if keyword.strict:
+            raise ConfigError(
+                f"'{keyword.name}' not allowed because {title} has no {missing} capability"
+            )
+        self.ctx.warn(
+            st.location, f"'{keyword.name}' ignored because {title} has no {missing} capability"
+        )
+
+    def _unknown(self, section: str, st: Statement) -> ConfigError:
+        first, second = st.words[0], st.arg(1)
+        seconds = registry.family(section, first)
+        if seconds:
+            if not second:
+                return ConfigError(f"'{first}' expects a name as argument")
+            return ConfigError(
+                f"unknown {first} '{second}' in '{section}' section",
+                word=second,
+                suggestion=nearest(second, seconds),
+            )
+        if registry.elsewhere(section, st.words) is not None:
+            right = "a proxy" if section == GLOBAL else "the 'global'"
+            return ConfigError(
+                f"unknown keyword '{first}' in '{section}' section:"
+                f" it belongs into {right} section",
+                word=first,
+            )
+        return ConfigError(
+            f"unknown keyword '{first}' in '{section}' section",
+            word=first,
+            suggestion=nearest(first, registry.first_words(section) | set(SECTIONS)),
+        )

@@ -1,0 +1,213 @@
+"""Checks over the whole configuration, and the step from drafts to immutable Settings.
+
+Main thread only. Faults are added to the context's diagnostics; the caller looks there.
+"""
+
+from __future__ import annotations
+
+from mtproxy.base.settings import AddressKind, ProxySettings, Settings
+from mtproxy.config.context import Context
+from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.nearest import nearest
+
+#: addresses that have no port
+_PATHS = (AddressKind.UNIX, AddressKind.ABNS)
+
+
+#: what is ignored outside `mode http`: name of the option and how to find it in a draft
+_HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
+
+
+def check(ctx: Context) -> None:
+    """Cross checks between sections; adds alerts and warnings."""
+    for proxy in ctx.proxies:
+        if proxy.disabled:
+            continue
+        _check_default_backend(ctx, proxy)
+        _check_binds(ctx, proxy)
+        _check_timeouts(ctx, proxy)
+        _check_mode(ctx, proxy)
+        _check_logs(ctx, proxy)
+        _check_servers(ctx, proxy)
+
+
+def _target(ctx: Context, proxy: ProxyDraft) -> ProxyDraft | None:
+    """The backend side that `default_backend` of a frontend side names."""
+    if proxy.default_backend is None or not proxy.is_frontend:
+        return None
+    for other in ctx.proxies:
+        if other.is_backend and other.name == proxy.default_backend:
+            return other
+    return None
+
+
+def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
+    name = proxy.default_backend
+    if name is None or not proxy.is_frontend:
+        return
+    place = proxy.default_backend_location
+    title = proxy.title()
+    target = _target(ctx, proxy)
+    if target is None:
+        ctx.diagnostics.alert(
+            f"{title} : unable to find required default_backend '{name}'",
+            place,
+            word=name,
+            suggestion=nearest(name, (p.name for p in ctx.proxies if p.is_backend)),
+        )
+        return
+    if target.mode != proxy.mode:
+        what = "tries to use incompatible"
+        if proxy.mode == "tcp":
+            what = "would become HTTP, which is known but not supported by mtproxy yet, for"
+        ctx.diagnostics.alert(
+            f"{proxy.mode} {title} {what} {target.mode} {target.title()}"
+            " as default_backend (see 'mode')",
+            place,
+            word=name,
+        )
+    if target is proxy:
+        ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:
+    if proxy.is_frontend and not proxy.bind_lines:
+        ctx.warn(
+            proxy.location,
+            f"{proxy.title()} has no 'bind' directive: declare it as a backend if that was meant",
+        )
+    for bind in proxy.binds:
+        if bind.proto not in (None, _MUX[proxy.mode]):
+            ctx.diagnostics.alert(
+                f"MUX protocol '{bind.proto}' is not usable for 'bind {bind.address.text}' in"
+                f" 'mode {proxy.mode}'",
+                bind.location,
+                word=bind.proto,
+            )
+
+
+def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:
+    have = proxy.timeouts
+    enough = "client" in have or not proxy.is_frontend
+    if proxy.is_backend and proxy.servers:
+        tunnel = proxy.mode == "tcp" and "tunnel" in have
+        enough = enough and "connect" in have and ("server" in have or tunnel)
+    if enough:
+        return
+    needed = ["client"] if proxy.is_frontend else []
+    if proxy.is_backend:
+        needed += ["connect", "server"]
+    missing = ", ".join(f"'{name}'" for name in needed if name not in have)
+    ctx.warn(
+        proxy.location,
+        f"missing timeouts for {proxy.title()}: {missing}\n"
+        "without them a dead peer is never noticed: set all of them to a non-zero value",
+    )
+
+
+def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
+    """What needs `mode http` is ignored elsewhere, with a warning."""
+    if proxy.mode == "http":
+        return
+    title = proxy.title()
+    ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]
+    if proxy.forwardfor is not None:
+        ignored.append("option forwardfor")
+        proxy.forwardfor = None
+    if proxy.monitor_uri is not None and proxy.is_frontend:
+        ignored.append("monitor-uri")
+        proxy.monitor_uri = None
+    for name in ignored:
+        ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
+    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf"):
+        ctx.warn(
+            proxy.location,
+            f"'option httplog' not usable with {title} (needs 'mode http'):"
+            " falling back to 'option tcplog'",
+        )
+        proxy.options -= {"httplog", "httplog-clf"}
+        proxy.options.add("tcplog")
+        proxy.log_format = "tcplog"
+
+
+def _check_logs(ctx: Context, proxy: ProxyDraft) -> None:
+    known = [entry for entry in proxy.logs if entry is not None]
+    if None in proxy.logs:
+        known += ctx.global_.logs
+    if proxy.is_frontend and proxy.log_format and not known:
+        ctx.warn(
+            proxy.location,
+            f"log format ignored for {proxy.title()} since it has no log address",
+        )
+
+
+#: the one multiplexer that `proto` may name in each mode
+_MUX = {"http": "h1", "tcp": "none"}
+
+
+def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
+    wanted = _MUX[proxy.mode]
+    seen: dict[int, str] = {}
+    for server in proxy.servers:
+        title = f"server {proxy.name}/{server.name}"
+        if server.id is not None:
+            if server.id in seen:
+                ctx.diagnostics.alert(
+                    f"'{title}' : custom id {server.id} is already used by server"
+                    f" '{seen[server.id]}'",
+                    server.location,
+                )
+            seen[server.id] = server.name
+        if server.proto not in (None, wanted):
+            ctx.diagnostics.alert(
+                f"'{title}' : MUX protocol '{server.proto}' is not usable in 'mode {proxy.mode}'",
+                server.location,
+                word=server.proto,
+            )
+        if server.check and not _check_port_known(server):
+            ctx.diagnostics.alert(
+                f"'{title}' has neither service port nor check port", server.location
+            )
+
+
+def _check_port_known(server: ServerDraft) -> bool:
+    if server.check_port:
+        return True
+    address = server.check_address
+    if address is not None and (address.port or address.kind in _PATHS):
+        return True
+    assert server.address is not None
+    return bool(server.address.port) or server.address.kind in _PATHS
+
+
+def _numbers(wanted: list[int | None]) -> list[int]:
+    """Ids as given, and the lowest free numbers from 1 for the others, in order."""
+    used = {number for number in wanted if number is not None}
+    result = []
+    following = 1
+    for number in wanted:
+        if number is None:
+            while following in used:
+                following += 1
+            number = following
+            used.add(number)
+        result.append(number)
+    return result
+
+
+def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
+    """The immutable configuration; call it only when there are no alerts."""
+    global_ = ctx.global_.freeze()
+    proxies: list[ProxySettings] = []
+    for draft, number in zip(ctx.proxies, _numbers([p.id for p in ctx.proxies]), strict=True):
+        ids = _numbers([server.id for server in draft.servers])
+        by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
+        proxies.append(draft.freeze(number, global_.logs, by_name))
+    return Settings(global_, tuple(proxies), files, dict(ctx.environ))
+
+
+def has_listener(settings: Settings) -> bool:
+    """Something to listen on: without it HAProxy does not start (exit code 2 of -c)."""
+    if settings.global_.stats_sockets:
+        return True
+    return any(proxy.binds and not proxy.disabled for proxy in settings.proxies)

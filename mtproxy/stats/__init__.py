@@ -1,0 +1,1 @@
+"""What the process counts, as typed fields: CSV, typed text, JSON."""

@@ -1,0 +1,358 @@
+"""Rows of `show stat` from the running proxies: frontends, servers, backends.
+
+Which columns a row has, and when they stay empty, is HAProxy 2.6's choice (management guide 9.1).
+Any thread may call; other threads' counters are read without a lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.settings import Address, AddressKind
+from mtproxy.proxy.counters import AVERAGE_SAMPLES
+from mtproxy.stats.fields import MODULES
+from mtproxy.stats.render import ObjectType, Row, Value
+from mtproxy.stats.totals import Totals
+
+if TYPE_CHECKING:
+    from mtproxy.proxy.counters import BackendCounters, ServerCounters
+    from mtproxy.proxy.server import Server, ServerState
+    from mtproxy.stats.runtime import ProxyRuntime, Runtime
+
+#: bits of the <type> filter
+FRONTENDS, BACKENDS, SERVERS = 1, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What `show stat` was asked for. `types` is a mask of the bits above; None and -1 stand for
+    all.
+    """
+
+    proxy: ProxyRuntime | None = None
+    types: int = -1
+    server_id: int = -1
+    #: leave out servers that are down or in maintenance
+    up: bool = False
+    #: leave out servers in maintenance
+    no_maint: bool = False
+    #: addresses, cookies and algorithms are for operators
+    legends: bool = True
+
+
+def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
+    """All rows in the order of the configuration: frontend, servers, backend of each proxy."""
+    wanted = wanted or Filter()
+    for proxy in runtime.proxies if wanted.proxy is None else [wanted.proxy]:
+        one_server = wanted.server_id != -1
+        if (
+            proxy.frontends
+            and wanted.types & FRONTENDS
+            and (not one_server or not wanted.server_id)
+        ):
+            yield frontend_row(runtime, proxy)
+        if proxy.backends and proxy.shared is not None:
+            if wanted.types & SERVERS:
+                yield from _server_rows(runtime, proxy, wanted)
+            if wanted.types & BACKENDS and (not one_server or not wanted.server_id):
+                yield backend_row(runtime, proxy, wanted)
+
+
+def _server_rows(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter) -> Iterator[Row]:
+    assert proxy.shared is not None
+    for state in proxy.shared.servers:
+        if wanted.server_id not in (-1, state.id):
+            continue
+        if (wanted.up or wanted.no_maint) and state.maint:
+            continue
+        if wanted.up and not state.running:
+            continue
+        yield server_row(runtime, proxy, state, legends=wanted.legends)
+
+
+def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
+    """The FRONTEND line."""
+    number = proxy.settings.id
+    sets = [f.counters for f in proxy.frontends]
+    http = proxy.settings.mode == "http"
+    t = runtime.baselines.since_clear((number, "F"), sets)
+    rates = runtime.rates
+    total = {
+        name: sum(getattr(c, name) for c in sets) for name in ("cum_conn", "cum_sess", "cum_req")
+    }
+    values: dict[str, Value] = {
+        "pxname": proxy.name,
+        "svname": "FRONTEND",
+        "scur": t.conn_cur,
+        "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max),
+        "slim": proxy.settings.maxconn or runtime.maxconn,
+        "stot": t.cum_sess,
+        "bin": t.bytes_in,
+        "bout": t.bytes_out,
+        "dreq": t.denied_req,
+        "dresp": t.denied_resp,
+        "ereq": t.failed_req,
+        "status": proxy.state,
+        "pid": 1,
+        "iid": number,
+        "sid": 0,
+        "type": ObjectType.FRONTEND.number,
+        "rate": rates.rate((number, "F", "cum_sess"), total["cum_sess"]),
+        "rate_lim": 0,
+        "rate_max": rates.highest((number, "F", "cum_sess"), total["cum_sess"]),
+        "comp_in": t.comp_in,
+        "comp_out": t.comp_out,
+        "comp_byp": t.comp_byp,
+        "comp_rsp": t.comp_rsp,
+        "mode": proxy.settings.mode,
+        "conn_rate": rates.rate((number, "F", "cum_conn"), total["cum_conn"]),
+        "conn_rate_max": rates.highest((number, "F", "cum_conn"), total["cum_conn"]),
+        "conn_tot": t.cum_conn,
+        "dcon": t.denied_conn,
+        "dses": t.denied_sess,
+        "wrew": t.failed_rewrites,
+        "eint": t.internal_errors,
+    }
+    if http:
+        values |= _responses(t)
+        values |= {
+            "req_rate": rates.rate((number, "F", "cum_req"), total["cum_req"]),
+            "req_rate_max": rates.highest((number, "F", "cum_req"), total["cum_req"]),
+            "req_tot": t.cum_req,
+            "intercepted": t.intercepted_req,
+            "cache_lookups": t.cache_lookups,
+            "cache_hits": t.cache_hits,
+        }
+    values |= _modules(t, http, connections=t.cum_conn)
+    return Row(ObjectType.FRONTEND, number, 0, values)
+
+
+def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = None) -> Row:
+    """The BACKEND line."""
+    wanted = wanted or Filter()
+    shared = proxy.shared
+    assert shared is not None
+    number = proxy.settings.id
+    sets = [b.totals() for b in proxy.backends]
+    http = proxy.settings.mode == "http"
+    t = runtime.baselines.since_clear((number, "B"), sets)
+    now = monotonic_ms()
+    status = "UP" if shared.up else "DOWN"
+    if wanted.up or wanted.no_maint:
+        status += f" ({sum(s.running for s in shared.servers)}/{len(shared.servers)})"
+    sessions = sum(c.cum_sess for c in sets)
+    values: dict[str, Value] = {
+        "pxname": proxy.name,
+        "svname": "BACKEND",
+        "slim": _fullconn(runtime, proxy),
+        "dreq": t.denied_req,
+        "status": status,
+        "weight": shared.total_weight(),
+        "act": shared.active,
+        "bck": shared.backup,
+        "chkdown": shared.down_transitions,
+        "lastchg": (now - shared.last_change) // 1000,
+        "pid": 1,
+        "iid": number,
+        "sid": 0,
+        "type": ObjectType.BACKEND.number,
+        "rate": runtime.rates.rate((number, "B", "cum_sess"), sessions),
+        "rate_max": runtime.rates.highest((number, "B", "cum_sess"), sessions),
+        "comp_in": t.comp_in,
+        "comp_out": t.comp_out,
+        "comp_byp": t.comp_byp,
+        "comp_rsp": t.comp_rsp,
+        "mode": proxy.settings.mode,
+        "uweight": shared.total_weight(),
+        "agg_server_status": 0,
+        "agg_server_check_status": 0,
+        "agg_check_status": 0,
+    }
+    values |= _backend_side(runtime, (number, "B"), t, sets, http)
+    if shared.servers:
+        values["downtime"] = _downtime(shared.down_ms, shared.last_change, shared.up, now)
+    if wanted.legends:
+        values["algo"] = proxy.settings.balance
+    if http:
+        values |= {"cache_lookups": t.cache_lookups, "cache_hits": t.cache_hits}
+    values |= _modules(t, http, connections=t.connect)
+    return Row(ObjectType.BACKEND, number, 0, values)
+
+
+def server_row(
+    runtime: Runtime, proxy: ProxyRuntime, state: ServerState, *, legends: bool = True
+) -> Row:
+    """The line of one server."""
+    number = proxy.settings.id
+    sides: Sequence[Server] = state.sides
+    sets = [s.counters for s in sides]
+    http = proxy.settings.mode == "http"
+    key = (number, state.id)
+    t = runtime.baselines.since_clear(key, sets)
+    now = monotonic_ms()
+    sessions = sum(c.cum_sess for c in sets)
+    idle = sum(len(s.idle) for s in sides)
+    sessions_now = state.sessions()
+    values: dict[str, Value] = {
+        "pxname": proxy.name,
+        "svname": state.name,
+        "status": server_status(state),
+        "weight": state.weight,
+        "act": int(not state.settings.backup),
+        "bck": int(state.settings.backup),
+        "lastchg": (now - state.last_change) // 1000,
+        "pid": 1,
+        "iid": number,
+        "sid": state.id,
+        "type": ObjectType.SERVER.number,
+        "rate": runtime.rates.rate((*key, "cum_sess"), sessions),
+        "rate_max": runtime.rates.highest((*key, "cum_sess"), sessions),
+        "mode": proxy.settings.mode,
+        "srv_icur": idle,
+        "idle_conn_cur": idle,
+        "safe_conn_cur": 0,
+        "used_conn_cur": sessions_now,
+        "need_conn_est": max(sessions_now, t.conn_max),
+        "uweight": state.weight,
+        "ssl_sess": 0,
+        "ssl_reused_sess": 0,
+        "ssl_failed_handshake": 0,
+    }
+    values |= _backend_side(runtime, key, t, sets, http)
+    values["scur"] = sessions_now
+    values["smax"] = runtime.rates.peak((*key, "conn"), sessions_now, t.conn_max)
+    if legends:
+        values["addr"] = address_text(state.address)
+    if state.health is not None:
+        values |= {
+            "chkfail": state.failed_checks,
+            "chkdown": state.down_transitions,
+            "downtime": _downtime(state.down_ms, state.last_change, state.running, now),
+        }
+        if not state.maint:
+            values |= {
+                "check_status": state.check_status.code,
+                "check_duration": max(state.check_duration, 0),
+                "last_chk": state.check_info,
+                "check_desc": state.check_status.description,
+                "check_rise": state.health.rise,
+                "check_fall": state.health.fall,
+                "check_health": state.health.value,
+            }
+    return Row(ObjectType.SERVER, number, state.id, values)
+
+
+def server_status(state: ServerState) -> str:
+    """The status column of a server."""
+    if state.maint:
+        return "MAINT"
+    health = state.health
+    if state.drain:
+        if health is None or health.full or not health.up:
+            return "DRAIN"
+        return "DRAIN" + health.status().removeprefix("UP")
+    return "no check" if health is None else health.status()
+
+
+def address_text(address: Address) -> str:
+    """An address as the `addr` column shows it: "1.2.3.4:80", "[::1]:80", "unix"."""
+    if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
+        return "unix"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"
+
+
+def _backend_side(
+    runtime: Runtime,
+    key: tuple[object, ...],
+    t: Totals,
+    sets: Sequence[BackendCounters] | Sequence[ServerCounters],
+    http: bool,
+) -> dict[str, Value]:
+    """The columns that servers and backends have in common."""
+    values: dict[str, Value] = {
+        "qcur": t.queue_cur,
+        "qmax": t.queue_max,
+        "scur": t.conn_cur,
+        "smax": runtime.rates.peak((*key, "conn"), t.conn_cur, t.conn_max),
+        "stot": t.cum_sess,
+        "bin": t.bytes_in,
+        "bout": t.bytes_out,
+        "dresp": t.denied_resp,
+        "econ": t.failed_conns,
+        "eresp": t.failed_resp,
+        "wretr": t.retries,
+        "wredis": t.redispatches,
+        "lbtot": t.cum_lbconn,
+        "cli_abrt": t.cli_aborts,
+        "srv_abrt": t.srv_aborts,
+        "lastsess": int(time.time()) - t.last_sess if t.last_sess else -1,
+        "qtime": _average(sets, "q_time"),
+        "ctime": _average(sets, "c_time"),
+        "rtime": _average(sets, "d_time"),
+        "ttime": _average(sets, "t_time"),
+        "wrew": t.failed_rewrites,
+        "connect": t.connect,
+        "reuse": t.reuse,
+        "qtime_max": t.qtime_max,
+        "ctime_max": t.ctime_max,
+        "rtime_max": t.dtime_max,
+        "ttime_max": t.ttime_max,
+        "eint": t.internal_errors,
+    }
+    if http:
+        values |= _responses(t)
+        values["req_tot"] = t.cum_req
+    return values
+
+
+def _average(sets: Sequence[BackendCounters] | Sequence[ServerCounters], name: str) -> int:
+    """The average time over the last 1024 transactions of each thread, in ms."""
+    samples = sum(min(c.timed, AVERAGE_SAMPLES) for c in sets)
+    if not samples:
+        return 0
+    total: int = sum(getattr(c, name) for c in sets)
+    return total // samples
+
+
+def _responses(t: Totals) -> dict[str, Value]:
+    other, *classes = t.http_rsp
+    values: dict[str, Value] = {f"hrsp_{n}xx": count for n, count in enumerate(classes, 1)}
+    values["hrsp_other"] = other
+    return values
+
+
+def _modules(t: Totals, http: bool, *, connections: int) -> dict[str, Value]:
+    """The columns after `-`: what this proxy has no counters for stays 0."""
+    values: dict[str, Value] = {field.name: 0 for field in MODULES}
+    if http:
+        values |= {
+            "h1_open_connections": t.conn_cur,
+            "h1_total_connections": connections,
+            "h1_total_streams": t.cum_req,
+            "h1_bytes_in": t.bytes_in,
+            "h1_bytes_out": t.bytes_out,
+            "h1_spliced_bytes_in": t.spliced_in,
+            "h1_spliced_bytes_out": t.spliced_out,
+        }
+    return values
+
+
+def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
+    """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
+    total = sum(
+        p.settings.maxconn or runtime.maxconn
+        for p in runtime.proxies
+        if p.frontends
+        and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))
+    )
+    return max(1, total // 10)
+
+
+def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:
+    """Seconds spent down, the present outage included."""
+    return (down_ms + (0 if up else now - last_change)) // 1000

@@ -1,0 +1,162 @@
+"""Where reports find the running program: its settings, pool, proxies and log targets.
+
+`boot` makes one `Runtime` and adds every thread's frontends and backends while the threads set
+themselves up; from then on the lists only get read. Reports read other threads' counters without a
+lock: each value is exact, their combination is that of a moment that may never have been.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import mtproxy
+from mtproxy.stats.rates import Rates
+from mtproxy.stats.totals import Baselines
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import ProxySettings, Settings
+    from mtproxy.log.logger import ThreadLogs
+    from mtproxy.proxy.backend import Backend, BackendShared
+    from mtproxy.proxy.frontend import Frontend
+    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.pool import Pool
+
+PRODUCT = "mtproxy"
+#: date of the version, as `show info` and `-v` print it
+RELEASE_DATE = "2026/12/01"
+
+#: frontend states as `show stat` prints them
+OPEN, PAUSED, STOPPED = "OPEN", "PAUSED", "STOP"
+
+
+@dataclass(slots=True)
+class ProxyRuntime:
+    """One section of the configuration at run time, with each thread's side of it."""
+
+    settings: ProxySettings
+    #: one per thread, in any order; empty for a backend
+    frontends: list[Frontend] = field(default_factory=list)
+    #: one per thread, in any order; empty for a frontend
+    backends: list[Backend] = field(default_factory=list)
+    #: None for a frontend
+    shared: BackendShared | None = None
+    #: state of the frontend side, changed by single stores
+    state: str = OPEN
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+
+class Runtime:
+    """The running program, for reports and runtime commands.
+
+    `maxconn` is the process-wide connection limit in force, `hard_maxconn` the highest it may be
+    set to, `ulimit_n` the limit of open files.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pool: Pool,
+        *,
+        maxconn: int,
+        hard_maxconn: int | None = None,
+        ulimit_n: int = 0,
+    ) -> None:
+        self.settings = settings
+        self.pool = pool
+        self.maxconn = maxconn
+        self.hard_maxconn = maxconn if hard_maxconn is None else hard_maxconn
+        self.ulimit_n = ulimit_n
+        self.product = PRODUCT
+        self.version = mtproxy.__version__
+        self.release_date = RELEASE_DATE
+        self.pid = os.getpid()
+        self.started_at = time.time()
+        self.started_monotonic = time.monotonic()
+        self.proxies = [ProxyRuntime(p) for p in settings.proxies if not p.disabled]
+        #: listening sockets of the process, runtime sockets included
+        self.listeners = 0
+        #: one per thread; boot appends
+        self.thread_logs: list[ThreadLogs] = []
+        self.startup_logs: list[str] = []
+        self.baselines = Baselines()
+        self.rates = Rates(self)
+        #: counts runtime-socket connections and requests, which belong to no frontend
+        self.cli_connections = 0
+
+    def set_backends(self, backends: Mapping[str, BackendShared]) -> None:
+        """Say what all threads share of each backend. Before the threads start."""
+        for proxy in self.proxies:
+            if proxy.settings.is_backend:
+                proxy.shared = backends.get(proxy.name)
+
+    def add_thread(
+        self,
+        frontends: Iterable[Frontend],
+        backends: Iterable[Backend],
+        thread_logs: ThreadLogs | None = None,
+    ) -> None:
+        """Add one thread's side of everything; each thread calls it while it sets itself up."""
+        for frontend in frontends:
+            for proxy in self.proxies:
+                if proxy.settings is frontend.settings:
+                    proxy.frontends.append(frontend)
+        for backend in backends:
+            for proxy in self.proxies:
+                if proxy.settings is backend.settings:
+                    proxy.backends.append(backend)
+        if thread_logs is not None:
+            self.thread_logs.append(thread_logs)
+
+    def housekeeping(self, _ctx: ThreadContext) -> None:
+        """Once a second, on one thread (a `housekeepers` entry of thread 0)."""
+        self.rates.sample()
+
+    @property
+    def node(self) -> str:
+        return self.settings.global_.node or os.uname().nodename
+
+    def proxy(self, name: str) -> ProxyRuntime | None:
+        """A proxy by name, or by number when the text is one (`#3` and `3` both work)."""
+        for proxy in self.proxies:
+            if proxy.name == name:
+                return proxy
+        number = name.removeprefix("#")
+        if number.isascii() and number.isdigit():
+            for proxy in self.proxies:
+                if proxy.settings.id == int(number):
+                    return proxy
+        return None
+
+    def frontend(self, name: str) -> ProxyRuntime | None:
+        """A proxy with a frontend side by name or number."""
+        return self._having("is_frontend", name)
+
+    def backend(self, name: str) -> ProxyRuntime | None:
+        """A proxy with a backend side by name or number."""
+        return self._having("is_backend", name)
+
+    def _having(self, side: str, name: str) -> ProxyRuntime | None:
+        for proxy in self.proxies:
+            if proxy.name == name and getattr(proxy.settings, side):
+                return proxy
+        proxy_by_number = self.proxy(name)
+        if proxy_by_number is not None and getattr(proxy_by_number.settings, side):
+            return proxy_by_number
+        return None
+
+    @property
+    def dropped_logs(self) -> int:
+        """Log messages lost by all threads."""
+        return sum(logs.dropped for logs in list(self.thread_logs))
+
+    @property
+    def current_connections(self) -> int:
+        """Connections of all frontends at this moment."""
+        return sum(f.counters.conn_cur for p in self.proxies for f in p.frontends)

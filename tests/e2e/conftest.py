@@ -1,0 +1,98 @@
+"""Fixtures of the end-to-end tests: the real program, real sockets, real clients.
+
+Every test that takes `proxy` runs twice, on mtproxy and on Debian's HAProxy, with the same
+configuration and the same assertions: what we expect of ourselves is proven to be what HAProxy
+does. `E2E_PROGRAMS` chooses, e.g. `E2E_PROGRAMS=haproxy pytest tests/e2e`. A test marked
+`only("mtproxy")` runs on one of them, `differs` says where we are not HAProxy on purpose.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mtproxy.testing.nginx import Nginx
+from mtproxy.testing.origin import Origin
+from mtproxy.testing.program import Program, find_tool
+from mtproxy.testing.server import Handler, HostPort, Server
+from mtproxy.testing.syslog_sink import SyslogSink
+
+PROGRAMS = os.environ.get("E2E_PROGRAMS", "mtproxy haproxy").split()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "e2e: runs the real program over real sockets")
+    config.addinivalue_line("markers", "only(program): the test is about one of the programs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(os.path.dirname(__file__)):
+            item.add_marker(pytest.mark.e2e)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "program" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("only")
+        names = [p for p in PROGRAMS if only is None or p in only.args]
+        metafunc.parametrize("program", names)
+
+
+type Start = Callable[..., Program]
+type Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def proxy(program: str) -> Iterator[Start]:
+    """`proxy(config, ...)` starts the program under test; the arguments are Program's."""
+    if program == "haproxy" and find_tool("haproxy") is None:
+        pytest.skip("haproxy is not installed: .ci/need haproxy")
+    with ExitStack() as stack:
+
+        def start(config: str, **options: object) -> Program:
+            running = Program(program, config, **options)  # type: ignore[arg-type]
+            stack.callback(_report, running)
+            return stack.enter_context(running)
+
+        yield start
+
+
+def _report(running: Program) -> None:
+    """pytest shows this with a failed test."""
+    if running.directory.exists():
+        print(f"--- {running.program} ---\n{running.config}\n--- output\n{running.output()}")
+
+
+@pytest.fixture
+def origin() -> Iterator[Origin]:
+    with Origin() as running:
+        assert isinstance(running, Origin)
+        yield running
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """`serve(handler)` starts a server with one function per connection."""
+    with ExitStack() as stack:
+
+        def start(handler: Handler, address: HostPort | str = ("127.0.0.1", 0)) -> Server:
+            return stack.enter_context(Server(handler, address))
+
+        yield start
+
+
+@pytest.fixture
+def sink() -> Iterator[SyslogSink]:
+    with SyslogSink() as running:
+        yield running
+
+
+@pytest.fixture
+def nginx() -> Iterator[Nginx]:
+    if find_tool("nginx") is None:
+        pytest.skip("nginx is not installed: .ci/need nginx")
+    with Nginx() as running:
+        yield running
