@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
-from mtproxy.http.headers import HeadCache
 from mtproxy.testing.h1haproxy import REQUESTS, UPGRADE
 from mtproxy.testing.h1messages import (
     Refused,

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtproxy.http import chunked, framing, headers
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.chunked import ChunkedReader, encode_chunk, encode_last
 from mtproxy.http.errors import BadMessage
-from mtproxy.http.headers import HeadCache, make_header
+from mtproxy.http.headers import make_header
 from mtproxy.testing import h1compare
 from mtproxy.testing.h1compare import compare_request, compare_response
 from mtproxy.testing.h1fuzz import main, run_case

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtproxy.http import headers, replies
-from mtproxy.http.headers import HeadCache
+from mtproxy.http.cache import HeadCache
 from mtproxy.testing import h1cases, h1haproxy
 from mtproxy.testing.haproxy_judge import HAProxyJudge, find_haproxy
 

@@ -1,5 +1,6 @@
 import pytest
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.h1_response import (
     BODY_CHUNKED,
@@ -10,7 +11,6 @@ from mtproxy.http.h1_response import (
     parse_response_head,
     status_line,
 )
-from mtproxy.http.headers import HeadCache
 
 OK = b"HTTP/1.1 200 OK\r\n"
 ACCEPT = b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"

@@ -1,11 +1,11 @@
 import pytest
 
 from mtproxy.http import headers
+from mtproxy.http.cache import LINE_MAX, HeadCache
 from mtproxy.http.headers import (
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
-    HeadCache,
     connection_flags,
     is_token,
     make_header,
@@ -169,7 +169,7 @@ def test_cache_keeps_lines_but_no_secrets_and_no_long_ones() -> None:
         b"Authorization: x",
         b"Proxy-Authorization: x",
         b"Sec-WebSocket-Key: x",
-        b"X: " + b"a" * headers.LINE_MAX,
+        b"X: " + b"a" * LINE_MAX,
     ):
         _learn(cache, line)
     assert list(cache.lines) == [kept]

@@ -1,8 +1,8 @@
 import pytest
 
 from mtproxy.http import replies
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.h1_response import BODY_LENGTH, parse_response_head
-from mtproxy.http.headers import HeadCache
 from mtproxy.http.status import reason_phrase
 
 
