@@ -14,6 +14,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.boot.report import say
 from mtproxy.log import syslog
+from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
@@ -25,13 +26,6 @@ from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
-
-#: what make_logger calls the formats
-_LOG_OPTIONS = {
-    "httplog": frozenset({"httplog"}),
-    "httplog-clf": frozenset({"httplog clf"}),
-    "tcplog": frozenset({"tcplog"}),
-}
 
 
 @dataclass(slots=True)
@@ -89,7 +83,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     settings = shared.settings
     room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
     room.quiet = settings.global_.quiet
-    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
@@ -129,7 +123,9 @@ def _logger(
         shared.pid,
         ctx,
         mode=proxy.mode,
-        options=proxy.options | _LOG_OPTIONS.get(proxy.log_format, frozenset()),
+        options=proxy.options,
+        log_format=proxy.log_format,
+        uri_length=int(glob.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
         thread_logs=thread_logs,
     )
 
