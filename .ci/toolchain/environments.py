@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain import interpreters, paths, say
+from toolchain import interpreters, packages, paths, say
 
 DEV = paths.CI / "requirements-dev.txt"
 LINT = paths.CI / "requirements-lint.txt"
@@ -48,6 +48,9 @@ def venv() -> Path:
             say.note(str(interpreter.path))
             log = paths.log_file("venv")
             _create([str(interpreter.path), "-m", "venv", str(folder)], folder, log)
+            if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+                # librt, which mypy needs, has no wheel for 3.13t: pip compiles it.
+                packages.need(packages.COMPILER)
             pip = [str(folder / "bin" / "python"), "-m", "pip"]
             _install(pip, DEV, log)
             _check_gil(folder, log)
@@ -112,11 +115,11 @@ def _create(command: list[str], folder: Path, log: Path) -> None:
 
 
 def _install(pip: list[str], requirements: Path, log: Path) -> None:
-    packages = sum(1 for line in requirements.read_text().splitlines() if "==" in line)
+    count = sum(1 for line in requirements.read_text().splitlines() if "==" in line)
     say.run(
         [*pip, *_PIP_OPTIONS, "install", "--require-hashes", "-r", str(requirements)],
         log=log,
-        doing=f"pip installs {packages} pinned packages",
+        doing=f"pip installs {count} pinned packages",
         hint="see the log; pip needs a package index that it can reach (pip config list)",
         detail=lambda: (say.last_lines(log, 1) or [""])[0].strip()[:60],
     )

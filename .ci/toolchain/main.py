@@ -106,6 +106,12 @@ def main(words: Sequence[str]) -> int:
     except say.Failure as failure:
         print(failure.render(), file=sys.stderr)
         return 1
+    except OSError as error:
+        if not error.filename:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print("  what to do: is the disk full, or is it not yours to write?", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from toolchain import paths, say
 
+COMPILER = ("gcc", "libc6-dev")
 #: What CPython needs to build, with every optional module that pip, the tests and a person at the
 #: prompt use. The rest (tkinter, gdbm, nis) is left out on purpose.
 BUILD = (
-    "gcc",
+    *COMPILER,
     "make",
-    "libc6-dev",
     "pkgconf",
     "libssl-dev",
     "zlib1g-dev",
@@ -42,6 +42,7 @@ TESTS = ("curl", "haproxy", "nginx", "socat", "wrk")
 LOCK = Path("/run/lock/mtproxy-apt.lock")
 POLICY = Path("/usr/sbin/policy-rc.d")
 WAIT_SECONDS = 600
+RETRY_SECONDS = 2.0
 _NAME = re.compile(r"^[a-z0-9][a-z0-9+.-]+$")
 _STALE_LISTS = re.compile(r"Unable to locate package|has no installation candidate|404 +Not Found")
 _LOCKED = re.compile(r"Could not get lock|Unable to lock|Unable to acquire the dpkg frontend lock")
@@ -104,7 +105,7 @@ def _install_locked(names: Sequence[str]) -> None:
         absent = missing(names)  # another run may have been faster
         if not absent:
             return
-        with no_services_started():
+        with no_services_started(POLICY):
             _install(absent, log)
     still = missing(names)
     if still:
@@ -117,8 +118,7 @@ def _install_locked(names: Sequence[str]) -> None:
 
 
 def _install(names: Sequence[str], log: Path) -> None:
-    lists = Path("/var/lib/apt/lists")
-    if not any(lists.glob("*_Packages*")):
+    if not _lists_exist():
         _apt(["update"], log, "reading the package lists", names)
     install = ["install", "-y", "--no-install-recommends", *names]
     try:
@@ -129,6 +129,10 @@ def _install(names: Sequence[str], log: Path) -> None:
         say.note("the package lists are out of date")
         _apt(["update"], log, "reading the package lists", names)
         _apt(install, log, f"installing {' '.join(names)}", names)
+
+
+def _lists_exist() -> bool:
+    return any(Path("/var/lib/apt/lists").glob("*_Packages*"))
 
 
 def _apt(words: Sequence[str], log: Path, doing: str, names: Sequence[str]) -> None:
@@ -156,7 +160,7 @@ def _apt(words: Sequence[str], log: Path, doing: str, names: Sequence[str]) -> N
             return
         ticker.tick()
         # apt offers no way to wait for the lock of the package lists.
-        time.sleep(2)
+        time.sleep(RETRY_SECONDS)
 
 
 def _end_of(log: Path) -> str:
@@ -164,7 +168,7 @@ def _end_of(log: Path) -> str:
 
 
 @contextlib.contextmanager
-def no_services_started(policy: Path = POLICY) -> Iterator[None]:
+def no_services_started(policy: Path) -> Iterator[None]:
     """Keep packages from starting their services while they are installed.
 
     Debian's maintainer scripts ask /usr/sbin/policy-rc.d, if there is one, and take 101 for no.

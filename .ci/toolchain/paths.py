@@ -64,9 +64,13 @@ def _wait_for(descriptor: int, path: Path, what: str) -> None:
                 say.note(f"waiting for process {holder or '?'} that holds {path} ({what})")
                 ticker = say.Ticker(f"waiting for {path}")
             ticker.tick()
-            # Nothing tells a waiter that a file lock is free without blocking it silently.
-            time.sleep(0.2)
+            _pause()
         else:
             if ticker is not None:
                 ticker.close()
             return
+
+
+def _pause() -> None:
+    # Nothing tells a waiter that a file lock is free without blocking it silently.
+    time.sleep(0.2)

@@ -2,8 +2,8 @@
 
 `parse_addresses` understands lists and port ranges (bind), `parse_address` one address. Forms:
 `IP:PORT`, `:PORT`, `*:PORT`, `[IPV6]:PORT`, a host name, `/path`, and the prefixes `ipv4@ ipv6@
-ip@ tcp@ tcp4@ tcp6@ udp@ udp4@ udp6@ unix@ uxst@ uxdg@ abns@ fd@`, each possibly behind `stream+` or
-`dgram+`. `$NAME` and `${NAME}` are expanded even outside quotes. Main thread only: a host name
+ip@ tcp@ tcp4@ tcp6@ udp@ udp4@ udp6@ unix@ uxst@ uxdg@ abns@ fd@`, each possibly behind `stream+`
+or `dgram+`. `$NAME` and `${NAME}` are expanded even outside quotes. Main thread only: a host name
 is resolved by the C library, which may block.
 """
 
@@ -225,9 +225,10 @@ def parse_addresses(
     resolver: Resolver | None = resolve,
 ) -> list[Address]:
     """All addresses of a `bind` line: a comma-separated list, each with a port range perhaps."""
-    return [
-        parsed.address for item in text.split(",") for parsed in _one(item, environ, port, resolver)
-    ]
+    items = text.split(",")
+    if len(items) > 1 and not items[-1]:
+        items.pop()  # HAProxy lets a list end with a comma
+    return [parsed.address for item in items for parsed in _one(item, environ, port, resolver)]
 
 
 def parse_address(

@@ -21,6 +21,8 @@ class Location:
 
 
 class AddressKind(Enum):
+    """What an address names; the values are HAProxy's prefixes."""
+
     IPV4 = "ipv4"
     IPV6 = "ipv6"
     UNIX = "unix"
@@ -46,7 +48,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class BindSettings:
-    """One listening address of a `bind` line (a list of addresses or a port range gives several)."""
+    """One listening address of a `bind` line; a list or a port range gives several."""
 
     address: Address
     name: str | None = None
@@ -78,7 +80,7 @@ class BindSettings:
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """TCP health check of a server (manual 5.2: inter, fastinter, downinter, rise, fall, addr, port)."""
+    """TCP health check of a server; times in ms (manual 5.2)."""
 
     inter: int = 2000
     fastinter: int | None = None
@@ -91,6 +93,8 @@ class CheckSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
+    """One `server` line after `default-server` was applied (manual 5.2)."""
+
     name: str
     id: int
     address: Address
@@ -172,7 +176,7 @@ class ProxySettings:
     default_backend: str | None = None
     balance: str = "roundrobin"
     timeouts: Timeouts = Timeouts()
-    #: names of the boolean `option`s that are on, e.g. "httplog", "dontlognull", "http-server-close"
+    #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
     forwardfor: ForwardFor | None = None
     logs: tuple[LogSettings, ...] = ()
@@ -212,12 +216,16 @@ class ProxySettings:
 
 @dataclass(frozen=True, slots=True)
 class StatsSocket:
+    """One `stats socket` line of the global section."""
+
     bind: BindSettings
     timeout: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalSettings:
+    """The `global` sections and what the command line changes in them."""
+
     nbthread: int | None = None
     #: thread number (from 1) -> CPU numbers
     cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -257,6 +265,8 @@ class GlobalSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """The whole configuration."""
+
     global_: GlobalSettings
     proxies: tuple[ProxySettings, ...]
     files: tuple[str, ...] = ()

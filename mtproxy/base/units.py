@@ -37,8 +37,8 @@ def _unexpected(text: str) -> UnitError:
 def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") -> int:
     """A time with an optional unit (us, ms, s, m, h, d), in `result_unit`, rounded up.
 
-    Raises UnitError when the text is malformed, when the time is above 2147483647 result units,
-    and when it is not zero but below one result unit (which would silently mean "none").
+    A time that is not zero never becomes zero by rounding. Raises UnitError when the text is
+    malformed or the time is above 2147483647 result units.
     """
     found = _TIME.fullmatch(text)
     if found is None:
@@ -48,8 +48,6 @@ def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") 
         raise _unexpected(rest)
     micros = int(digits) * _MICROSECONDS[unit or default_unit]
     divisor = _MICROSECONDS[result_unit]
-    if 0 < micros < divisor:
-        raise UnitError(f"timer underflow (minimum non-null value is 1 {result_unit})")
     value = -(-micros // divisor)
     if value > MAX_TIME_MS:
         raise UnitError(f"timer overflow (maximum value is {MAX_TIME_MS} {result_unit})")

@@ -47,15 +47,13 @@ class Shared:
     backends: dict[str, BackendShared] = field(default_factory=dict)
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
-    #: this thread's side of everything, by thread number
-    rooms: list[Room | None] = field(default_factory=list)
 
 
 def make_shared(
-    settings: Settings, maxconn: int, listeners: list[BoundListener], nbthread: int, now: int
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
 ) -> Shared:
+    """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
-    shared.rooms = [None] * nbthread
     for proxy in settings.proxies:
         if proxy.disabled:
             continue
@@ -98,18 +96,17 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
             target = proxy.name
         backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
-        frontend = Frontend(proxy, ctx.tid, backend, logger.log if logger.enabled else None)
         counters = shared.front_counters[proxy.name]
-        counters.append(frontend.counters)
+        frontend = Frontend(
+            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+        )
         room.fronts[proxy.name] = FrontRoom(
             room,
             frontend,
             FrontConf(proxy, settings.global_),
             backend,
             confs.get(target) if target else None,
-            counters,
         )
-    shared.rooms[ctx.tid] = room
     return room
 
 
@@ -142,9 +139,9 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         limit = listener.proxy.maxconn
 
         def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - sum([s.conns for s in ctx.pool.shareds])
+            left = shared.maxconn - room.connections(ctx)
             if limit is not None:
-                left = min(left, limit - front.sessions())
+                left = min(left, limit - front.frontend.load.total(ctx.now))
             return left
 
         acceptor = Acceptor(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import signal
 import sys
+from collections.abc import Iterable
 
 from mtproxy.base.settings import GlobalSettings
 
@@ -62,3 +64,14 @@ def confine(settings: GlobalSettings) -> None:
         raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
     except OSError as e:
         raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+
+
+def stop_others(pids: Iterable[int], *, at_once: bool) -> None:
+    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st)."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGTERM if at_once else signal.SIGUSR1)
+        except ProcessLookupError:
+            continue  # it has ended by itself
+        except PermissionError as e:
+            raise ProcessError(f"cannot signal process {pid}: {e.strerror}") from e

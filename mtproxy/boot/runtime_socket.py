@@ -1,4 +1,4 @@
-"""The runtime sockets (`stats socket`): listening, the `Runtime` behind them, an acceptor per thread."""
+"""The runtime sockets (`stats socket`): listening, the `Runtime` behind them, the acceptors of thread 0."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def add_thread(ctx: ThreadContext, room: Room, runtime: Runtime) -> None:
 
 
 def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSocket]) -> None:
-    """Accept runtime connections on this thread."""
+    """Accept runtime connections, and serve them, on this thread alone."""
     for one in sockets:
-        Acceptor(ctx, one.sock, CliStarter(runtime, one.settings), _no_limit, _MAX_ACCEPT)
+        Acceptor(ctx, one.sock, CliStarter(runtime, one.settings), _no_limit, _MAX_ACCEPT, spread=False)
 
 
 def _no_limit() -> int:

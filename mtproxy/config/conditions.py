@@ -1,4 +1,4 @@
-"""Expressions of `.if`, `.elif` and `-cc` (manual 2.4): integers, predicates, `!`, `&&`, `||`, `()`.
+"""Expressions of `.if`, `.elif` and `-cc` (manual 2.4): numbers, predicates, `!`, `&&`, `||`, `()`.
 
 Pure but for the environment handed in. A fault raises ConfigError with its column in the
 expression (from 1).

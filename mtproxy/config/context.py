@@ -5,7 +5,6 @@ One `Context` per load, owned by the main thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mtproxy.base.address import Resolver, resolve
@@ -16,6 +15,8 @@ from mtproxy.config.drafts import GlobalDraft, ProxyDraft
 
 @dataclass(slots=True)
 class Context:
+    """The state of one load: the drafts, the environment, the messages."""
+
     cmdline: CommandLine
     #: the environment as the configuration sees it: setenv and friends change this copy
     environ: dict[str, str]
@@ -26,8 +27,6 @@ class Context:
     #: the proxy or defaults section being read
     current: ProxyDraft | None = None
     resolver: Resolver = resolve
-    #: number of `fd@` and other things is checked at the end: name -> reporter
-    late_checks: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def proxy(self) -> ProxyDraft:

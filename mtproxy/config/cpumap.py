@@ -16,11 +16,14 @@ MAX_CPUS = 1024
 _RANGE = re.compile(r"([0-9]+)(?:(-)([0-9]*))?")
 
 
-def parse_set(text: str, lowest: int, highest: int) -> list[int]:
-    """`all`, `odd`, `even`, a number or a range, within [lowest, highest], in ascending order."""
-    if text == "all":
+def parse_set(text: str, lowest: int, highest: int, *, words: bool = True) -> list[int]:
+    """`all`, `odd`, `even`, a number or a range, within [lowest, highest], in ascending order.
+
+    `words` allows the three words; a CPU set is made of numbers only.
+    """
+    if text == "all" and words:
         return list(range(lowest, highest + 1))
-    if text in ("odd", "even"):
+    if text in ("odd", "even") and words:
         wanted = 1 if text == "odd" else 0
         return [number for number in range(lowest, highest + 1) if number % 2 == wanted]
     found = _RANGE.fullmatch(text)
@@ -55,7 +58,7 @@ def parse_cpu_map(words: tuple[str, ...]) -> dict[int, frozenset[int]]:
     cpus: set[int] = set()
     for word in cpu_words:
         for part in word.split(","):
-            cpus.update(parse_set(part, 0, MAX_CPUS - 1))
+            cpus.update(parse_set(part, 0, MAX_CPUS - 1, words=False))
     if 1 not in groups:
         # Groups beyond the first do not exist: nothing to do, as in HAProxy.
         return {}

@@ -56,6 +56,8 @@ class ServerDraft:
     proto: str | None = None
     #: the host name could not be resolved, and that was allowed
     unresolved: bool = False
+    #: how to find the first address of a host name
+    init_addr: tuple[str, ...] = ("last", "libc")
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -102,6 +104,7 @@ class ProxyDraft:
     id: int | None = None
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
+    bind_lines: int = 0
     servers: list[ServerDraft] = field(default_factory=list)
     default_server: ServerDraft = field(default_factory=ServerDraft)
     default_backend: str | None = None
@@ -158,7 +161,7 @@ class ProxyDraft:
                 logs.extend(global_logs)
             else:
                 logs.append(entry)
-        front, back = self.is_frontend, self.is_backend
+        front = self.is_frontend
         return ProxySettings(
             name=self.name,
             id=number,

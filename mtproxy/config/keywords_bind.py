@@ -6,14 +6,16 @@ Exports `KEYWORDS` (statements) and `BIND_OPTIONS` (words behind the address).
 from __future__ import annotations
 
 import grp
+import os
 import pwd
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mtproxy.base.address import AddressError, parse_addresses
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import AddressKind, BindSettings
+from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import FRONT_ONLY, IN_GLOBAL, Args, Keyword, Statement, Support, time
 from mtproxy.config.nearest import nearest
@@ -87,6 +89,13 @@ def _group(args: Args, values: Values) -> None:
     values["group"] = name
 
 
+def _mss(args: Args, values: Values) -> None:
+    value = args.integer(-65535, 65535)
+    if not value:
+        raise ConfigError("'mss' expects a segment size whose absolute value is 1 to 65535")
+    values["mss"] = value
+
+
 def _level(args: Args, values: Values) -> None:
     values["level"] = args.choice("user", "operator", "admin")
 
@@ -130,7 +139,7 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("level", _level),
     BindOption("maxconn", _number("maxconn", 0)),
     BindOption("mode", _mode),
-    BindOption("mss", _number("mss", -65535, 65535)),
+    BindOption("mss", _mss),
     BindOption("name", _text("name")),
     BindOption("proto", _proto),
     BindOption("severity-output", _severity_output),
@@ -251,14 +260,16 @@ def parse_options(ctx: Context, st: Statement, start: int, title: str) -> Values
 def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSettings]:
     try:
         addresses = parse_addresses(st.words[at], ctx.environ, resolver=ctx.resolver)
+        for address in addresses:
+            _check_address(address)
     except AddressError as error:
         raise ConfigError(f"'{title}' : {error}", word=st.words[at]) from None
     values = parse_options(ctx, st, at + 1, title)
+    if "id" in values and len(addresses) > 1:
+        raise ConfigError(f"'{title}' : 'id' can only be used with a single socket", word="id")
     binds = []
     for address in addresses:
         merged = dict(values)
-        if address.kind in (AddressKind.UDP4, AddressKind.UDP6):
-            raise ConfigError(f"'{title}' : a stream address is expected", word=st.words[at])
         if address.kind is AddressKind.UNIX:
             merged = {**ctx.global_.unix_bind, **values}
             prefix = merged.pop("prefix", "")
@@ -267,9 +278,33 @@ def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSetting
     return binds
 
 
+def _check_address(address: Address) -> None:
+    """What can be listened on: a stream address, or a descriptor that is a socket."""
+    if address.kind in (AddressKind.UDP4, AddressKind.UDP6):
+        raise AddressError(f"a stream address is expected (got '{address.text}')")
+    if address.kind is AddressKind.FD:
+        try:
+            is_socket = stat.S_ISSOCK(os.fstat(address.fd).st_mode)
+        except (OSError, OverflowError):
+            raise AddressError(f"file descriptor {address.fd} is not open") from None
+        if not is_socket:
+            raise AddressError(f"file descriptor {address.fd} is not a socket")
+
+
 def _bind(ctx: Context, st: Statement) -> None:
     text = st.required(1, "an address")
-    ctx.proxy.binds.extend(_binds(ctx, st, 1, f"bind {text}"))
+    # Whatever goes wrong now, the proxy does not lack a `bind` line.
+    ctx.proxy.bind_lines += 1
+    binds = _binds(ctx, st, 1, f"bind {text}")
+    number = binds[0].id if binds else None
+    for earlier in ctx.proxy.binds:
+        if number is not None and earlier.id == number:
+            raise ConfigError(
+                f"'bind {text}' : custom id {number} already used at"
+                f" {earlier.location.file}:{earlier.location.line}",
+                word=str(number),
+            )
+    ctx.proxy.binds.extend(binds)
 
 
 def _stats_socket(ctx: Context, st: Statement) -> None:

@@ -6,7 +6,6 @@ Exports `KEYWORDS`.
 from __future__ import annotations
 
 import grp
-import os
 import pwd
 
 from mtproxy.base.errors import ConfigError
@@ -29,6 +28,17 @@ def _number(field: str, minimum: int, maximum: int | None = None) -> Parser:
         st.at_most(1)
         name = st.words[0]
         ctx.global_.values[field] = integer(name, st.required(1, "a number"), minimum, maximum)
+
+    return parse
+
+
+def _number_or_unset(field: str) -> Parser:
+    """Zero stands for "not set"."""
+
+    def parse(ctx: Context, st: Statement) -> None:
+        st.at_most(1)
+        name = st.words[0]
+        ctx.global_.values[field] = integer(name, st.required(1, "a number"), 0) or None
 
     return parse
 
@@ -75,13 +85,13 @@ def _any_arguments(ctx: Context, st: Statement) -> None:
     st.required(1, "a value")
 
 
-def _once(parser: Parser, *others: str) -> Parser:
-    """HAProxy refuses a second `user` or `uid`, and a mixture of both."""
+def _once(parser: Parser, field: str) -> Parser:
+    """The first `user` or `uid` holds, as in HAProxy; a later one is a mistake worth a warning."""
 
     def parse(ctx: Context, st: Statement) -> None:
-        for field in others:
-            if field in ctx.global_.values:
-                raise ConfigError(f"'{st.words[0]}' : user/uid or group/gid already specified")
+        if ctx.global_.values.get(field):
+            ctx.warn(st.location, f"'{st.words[0]}' : {field} already specified, ignored")
+            return
         parser(ctx, st)
 
     return parse
@@ -110,6 +120,16 @@ def _group(ctx: Context, st: Statement) -> None:
 def _description(ctx: Context, st: Statement) -> None:
     st.required(1, "a text")
     ctx.global_.values["description"] = " ".join(st.words[1:])
+
+
+def _node(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.required(1, "a name")
+    if not all(char.isascii() and (char.isalnum() or char in "-_.") for char in name):
+        raise ConfigError(
+            f"'node' : '{name}' may only have letters, digits, '-', '_' and '.'", word=name
+        )
+    ctx.global_.values["node"] = name
 
 
 def _thread_groups(ctx: Context, st: Statement) -> None:
@@ -143,6 +163,7 @@ def _setenv(ctx: Context, st: Statement) -> None:
 
 
 def _unsetenv(ctx: Context, st: Statement) -> None:
+    st.required(1, "at least one variable name")
     for name in st.words[1:]:
         ctx.environ.pop(name, None)
 
@@ -157,14 +178,6 @@ def _resetenv(ctx: Context, st: Statement) -> None:
 
 def _numa(ctx: Context, st: Statement) -> None:
     st.at_most(0)
-
-
-def _chroot(ctx: Context, st: Statement) -> None:
-    st.at_most(1)
-    directory = st.required(1, "a directory")
-    if not os.path.isdir(directory):
-        ctx.warn(st.location, f"'chroot' : '{directory}' is not a directory now")
-    ctx.global_.values["chroot"] = directory
 
 
 def _stats_maxconn(ctx: Context, st: Statement) -> None:
@@ -189,7 +202,7 @@ def _no_effect(name: str, parse: Parser, why: str, *, negatable: bool = False) -
 _TLS = "concerns TLS, whose keywords are refused"
 
 KEYWORDS: tuple[Keyword, ...] = (
-    Keyword("chroot", IN_GLOBAL, _chroot),
+    Keyword("chroot", IN_GLOBAL, _text("chroot", "a directory")),
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
@@ -198,9 +211,9 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("hard-stop-after", IN_GLOBAL, _time("hard_stop_after")),
     Keyword("localpeer", IN_GLOBAL, _localpeer),
     Keyword("max-spread-checks", IN_GLOBAL, _time("max_spread_checks")),
-    Keyword("maxconn", IN_GLOBAL, _number("maxconn", 1)),
+    Keyword("maxconn", IN_GLOBAL, _number_or_unset("maxconn")),
     Keyword("nbthread", IN_GLOBAL, _number("nbthread", 1, MAX_THREADS)),
-    Keyword("node", IN_GLOBAL, _text("node", "a name")),
+    Keyword("node", IN_GLOBAL, _node),
     Keyword("noepoll", IN_GLOBAL, _feature_off),
     Keyword("nogetaddrinfo", IN_GLOBAL, _feature_off),
     Keyword("nopoll", IN_GLOBAL, _feature_off),
@@ -217,7 +230,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("strict-limits", IN_GLOBAL, _flag("strict_limits"), negatable=True),
     Keyword("thread-groups", IN_GLOBAL, _thread_groups),
     Keyword("uid", IN_GLOBAL, _once(_number("uid", 0), "uid")),
-    Keyword("ulimit-n", IN_GLOBAL, _number("ulimit_n", 1)),
+    Keyword("ulimit-n", IN_GLOBAL, _number_or_unset("ulimit_n")),
     Keyword("unsetenv", IN_GLOBAL, _unsetenv),
     Keyword("user", IN_GLOBAL, _once(_user, "uid")),
     Keyword("zero-warning", IN_GLOBAL, _flag("zero_warning")),

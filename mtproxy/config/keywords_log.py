@@ -22,11 +22,33 @@ from mtproxy.config.model import (
     choice,
 )
 
-FACILITIES = (
-    "kern user mail daemon auth syslog lpr news uucp cron auth2 ftp ntp audit alert cron2 "
-    "local0 local1 local2 local3 local4 local5 local6 local7"
-).split()
-LEVELS = "emerg alert crit err warning notice info debug".split()
+FACILITIES = [
+    "kern",
+    "user",
+    "mail",
+    "daemon",
+    "auth",
+    "syslog",
+    "lpr",
+    "news",
+    "uucp",
+    "cron",
+    "auth2",
+    "ftp",
+    "ntp",
+    "audit",
+    "alert",
+    "cron2",
+    "local0",
+    "local1",
+    "local2",
+    "local3",
+    "local4",
+    "local5",
+    "local6",
+    "local7",
+]
+LEVELS = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"]
 FORMATS = ("local", "rfc3164", "rfc5424", "priority", "short", "timed", "iso", "raw")
 
 #: where syslog listens when the target gives no port

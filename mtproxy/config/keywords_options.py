@@ -36,15 +36,8 @@ def _connection_mode(ctx: Context, st: Statement) -> None:
 
 
 def _accepted(ctx: Context, st: Statement) -> None:
-    """An option without an effect: only its syntax is checked."""
-    st.at_most(0, taken=2)
-
-
-def _htx(ctx: Context, st: Statement) -> None:
-    st.at_most(0, taken=2)
-    if st.prefix == "no":
-        raise ConfigError("'no option http-use-htx' : there is no other representation than HTX")
-    ctx.warn(st.location, "'option http-use-htx' is deprecated and has no effect any more")
+    """An option without an effect is remembered, since it may be wrong for the proxy's mode."""
+    _flag(ctx, st)
 
 
 def _log_format(ctx: Context, st: Statement) -> None:
@@ -69,10 +62,7 @@ def _tcpka(ctx: Context, st: Statement) -> None:
         sides.add("clitcpka")
     if ctx.proxy.kind != "frontend":
         sides.add("srvtcpka")
-    if st.prefix:
-        ctx.proxy.options -= sides
-    else:
-        ctx.proxy.options |= sides
+    ctx.proxy.options |= sides
 
 
 def _redispatch(ctx: Context, st: Statement) -> None:
@@ -139,9 +129,8 @@ def _option(
     parse: Parser | None = _flag,
     *,
     negatable: bool = True,
-    note: str = "",
 ) -> Keyword:
-    return Keyword(f"option {name}", sections, parse, note=note, negatable=negatable)
+    return Keyword(f"option {name}", sections, parse, negatable=negatable)
 
 
 def _no_effect(name: str, sections: frozenset[str], why: str) -> Keyword:
@@ -178,22 +167,14 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("splice-response", PROXY),
     _option("srvtcpka", BACK),
     _option("tcp-check", BACK, negatable=False),
-    _option("tcpka", PROXY, _tcpka),
-    _option("tcplog", PROXY, _log_format, negatable=False),
+    _option("tcpka", PROXY, _tcpka, negatable=False),
+    _option("tcplog", FRONT, _log_format, negatable=False),
     _no_effect("contstats", FRONT, "byte counters are always updated while data flow"),
     _no_effect("disable-h2-upgrade", FRONT, "connections are never upgraded to HTTP/2"),
     _no_effect("http-no-delay", PROXY, "TCP_NODELAY is always set and no data are held back"),
     _no_effect("persist", BACK, "there is no cookie persistence yet that could name a dead server"),
     _no_effect("tcp-smart-accept", FRONT, "the kernel decides when it acknowledges"),
     _no_effect("tcp-smart-connect", BACK, "the kernel decides when it acknowledges"),
-    Keyword(
-        "option http-use-htx",
-        PROXY,
-        _htx,
-        Support.NO_EFFECT,
-        "deprecated in HAProxy too",
-        negatable=True,
-    ),
     _later("accept-invalid-http-request", FRONT, "relaxed HTTP parsing"),
     _later("accept-invalid-http-response", BACK, "relaxed HTTP parsing"),
     _later("accept-unsafe-violations-in-http-request", FRONT, "relaxed HTTP parsing"),
@@ -228,6 +209,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("transparent", BACK, "transparent proxying"),
     _later("use-small-buffers", PROXY, "small buffers"),
     _removed("forceclose", PROXY, "use 'option httpclose'"),
+    _removed("http-use-htx", PROXY, "HTX is the only representation"),
     _removed("http-tunnel", FRONT, "HTTP connections become tunnels by Upgrade or CONNECT only"),
     _removed("tcpsplice", PROXY, "use 'option splice-auto'"),
 )

@@ -24,9 +24,20 @@ from mtproxy.config.model import (
 from mtproxy.config.nearest import nearest
 
 BALANCE = ("roundrobin", "leastconn")
-_BALANCE_LATER = (
-    "static-rr first source uri url_param hdr random rdp-cookie hash log-hash log-sticky sticky"
-).split()
+_BALANCE_LATER = [
+    "static-rr",
+    "first",
+    "source",
+    "uri",
+    "url_param",
+    "hdr",
+    "random",
+    "rdp-cookie",
+    "hash",
+    "log-hash",
+    "log-sticky",
+    "sticky",
+]
 _HTTP_REUSE = ("never", "safe", "aggressive", "always")
 
 
@@ -144,17 +155,23 @@ def _load_server_state(ctx: Context, st: Statement) -> None:
 def _keepalive_count(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     name = st.words[0]
-    value = integer(name, st.required(1, "a number"), 1)
-    ctx.proxy.keepalive_probes[name.replace("-", "_")] = value
+    value = integer(name, st.required(1, "a number"), 0)
+    _set_probe(ctx, name, value)
 
 
 def _keepalive_time(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     name = st.words[0]
-    value = seconds(name, st.required(1, "a time"))
-    if not value:
-        raise ConfigError(f"'{name}' expects a positive time", word=st.arg(1))
-    ctx.proxy.keepalive_probes[name.replace("-", "_")] = value
+    _set_probe(ctx, name, seconds(name, st.required(1, "a time")))
+
+
+def _set_probe(ctx: Context, name: str, value: int) -> None:
+    """Zero leaves the kernel's value."""
+    field = name.replace("-", "_")
+    if value:
+        ctx.proxy.keepalive_probes[field] = value
+    else:
+        ctx.proxy.keepalive_probes.pop(field, None)
 
 
 _TIMEOUTS: tuple[tuple[str, frozenset[str]], ...] = (

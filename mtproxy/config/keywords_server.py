@@ -5,6 +5,7 @@ Exports `KEYWORDS` (statements) and `SERVER_OPTIONS` (words behind the address).
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +15,15 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
-from mtproxy.config.model import BACK, BACK_ONLY, Args, Keyword, Statement, Support
+from mtproxy.config.model import (
+    BACK,
+    BACK_ONLY,
+    Args,
+    Keyword,
+    Statement,
+    Support,
+    check_name,
+)
 from mtproxy.config.nearest import nearest
 
 Apply = Callable[[Context, Args, ServerDraft], None]
@@ -61,12 +70,22 @@ def _check_address(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.check_address = _address(ctx, args, "addr", Port.OPTIONAL)
 
 
+def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    # Zero stands for the server's own port.
+    draft.check_port = args.integer(0, 65535) or None
+
+
 def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.source = parse_source(ctx, args)
 
 
 def parse_source(ctx: Context, args: Args) -> Address:
     """`source ADDRESS[:PORT]`; its further words are known and not supported yet."""
+    if args.more() and re.search(r":[0-9]+-[0-9]+$", args.words[args.position]):
+        raise ConfigError(
+            "'source' : port ranges are known but not supported by mtproxy yet",
+            word=args.next(),
+        )
     address = _address(ctx, args, "source", Port.OPTIONAL)
     following = args.words[args.position] if args.more() else ""
     if following in ("usesrc", "interface"):
@@ -94,12 +113,13 @@ def _proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
 
 
 def _init_addr(ctx: Context, args: Args, draft: ServerDraft) -> None:
-    """Read before the address is resolved; here only its words are checked."""
-    for method in args.value("a list of methods").split(","):
+    methods = tuple(args.value("a list of methods").split(","))
+    for method in methods:
         if method not in ("last", "libc", "none") and not _is_ip(method):
             raise ConfigError(
                 f"'init-addr' : unknown method or invalid address '{method}'", word=method
             )
+    draft.init_addr = methods
 
 
 def _is_ip(text: str) -> bool:
@@ -139,7 +159,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("enabled", _set("disabled", False)),
     ServerOption("fall", _number("fall", 1)),
     ServerOption("fastinter", _delay("fastinter")),
-    ServerOption("id", _number("id", 1), in_default=False),
+    ServerOption("id", _number("id", 1), in_default=False, arguments=1),
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
     ServerOption("max-reuse", _number("max_reuse", -1)),
@@ -149,7 +169,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("pool-low-conn", _number("pool_low_conn", 0)),
     ServerOption("pool-max-conn", _number("pool_max_conn", -1)),
     ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
-    ServerOption("port", _number("check_port", 1, 65535)),
+    ServerOption("port", _check_port),
     ServerOption("proto", _proto),
     ServerOption("rise", _number("rise", 1)),
     ServerOption("source", _source),
@@ -283,6 +303,7 @@ def _options(ctx: Context, st: Statement, start: int, title: str, draft: ServerD
             continue
         try:
             if in_default and not option.in_default:
+                args.position += option.arguments
                 raise ConfigError(f"'{word}' is not allowed in a 'default-server' line", word=word)
             option.apply(ctx, args, draft)
         except ConfigError as error:
@@ -301,38 +322,38 @@ def _options(ctx: Context, st: Statement, start: int, title: str, draft: ServerD
         )
 
 
-def _init_methods(st: Statement) -> list[str]:
-    """The methods of `init-addr`, which may stand behind the address that it is about."""
-    for position, word in enumerate(st.words[:-1]):
-        if position > 2 and word == "init-addr":
-            return st.words[position + 1].split(",")
-    return ["last", "libc"]
+def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str) -> None:
+    """Address of the server; `init-addr` and -dr say what to do when a name is unknown.
 
-
-def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft) -> None:
-    """Address of the server; `init-addr` and -dr say what to do when a name is unknown."""
+    Done after the options are read, because `init-addr` stands behind the address.
+    """
     text = st.words[2]
-    methods = _init_methods(st)
+    methods = list(draft.init_addr)
     if ctx.cmdline.ignore_resolution_failures:
         methods.append("none")
-    resolver = ctx.resolver if "libc" in methods else (lambda name, family: [])
     fallback = next((m for m in methods if m == "none" or _is_ip(m)), None)
-    known = True
+    failed: str | None = None
 
     def resolve(name: str, family: int) -> list[str]:
-        nonlocal known
-        found = resolver(name, family)
+        nonlocal failed
+        found = ctx.resolver(name, family) if "libc" in methods else []
         if found or fallback is None:
             return found
-        known = fallback != "none"
-        return ["0.0.0.0" if fallback == "none" else fallback]
+        if fallback != "none":
+            return [fallback]
+        failed = name
+        return ["0.0.0.0"]
 
     parsed = parse_address(text, ctx.environ, port=Port.OPTIONAL_OR_OFFSET, resolver=resolve)
-    if parsed.address.kind is AddressKind.FD:
-        raise ConfigError(f"'server {draft.name}' : a descriptor cannot be connected to", word=text)
+    if parsed.address.kind in (AddressKind.FD, AddressKind.UDP4, AddressKind.UDP6):
+        raise ConfigError(
+            f"'{title}' : a stream address to connect to is expected (got '{text}')", word=text
+        )
     draft.address = parsed.address
     draft.hostname = parsed.hostname
-    draft.unresolved = not known
+    draft.unresolved = failed is not None
+    if failed is not None and "libc" in methods:
+        ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', disabling server")
 
 
 def _server(ctx: Context, st: Statement) -> None:
@@ -347,19 +368,17 @@ def _server(ctx: Context, st: Statement) -> None:
                 f" {earlier.location.line}, please use distinct names",
                 word=name,
             )
+    check_name(name, "server")
     draft = replace(proxy.default_server, name=name, location=st.location)
-    try:
-        _resolve_server(ctx, st, draft)
-    except AddressError as error:
-        ctx.diagnostics.alert(f"'{title}' : {error}", st.location, word=st.words[2])
     _options(ctx, st, 3, title, draft)
-    if draft.address is not None:
-        proxy.servers.append(draft)
+    try:
+        _resolve_server(ctx, st, draft, title)
+    except AddressError as error:
+        raise ConfigError(f"'{title}' : {error}", word=st.words[2]) from None
+    proxy.servers.append(draft)
 
 
 def _default_server(ctx: Context, st: Statement) -> None:
-    if len(st.words) == 1:
-        raise ConfigError("'default-server' expects some options")
     _options(ctx, st, 1, f"default-server in {ctx.proxy.title()}", ctx.proxy.default_server)
 
 

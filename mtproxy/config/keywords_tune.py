@@ -1,7 +1,7 @@
 """`tune.*` of the global section: names, types and ranges (manual 3.2).
 
 Exports `TUNES` (the table) and `KEYWORDS` made from it. A tune of a feature that mtproxy does not
-have is accepted without effect: the feature's own keywords are refused, so nothing is lost silently.
+have is accepted without effect: the feature's own keywords are refused, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _SHARED = "idle server connections belong to the thread that opened them"
 
 TUNES: tuple[Tune, ...] = (
     Tune("tune.bufsize", "size", 1024, 1 << 28),
-    Tune("tune.http.logurilen", "int", 0, 65535),
+    Tune("tune.http.logurilen", "int", 0),
     Tune("tune.http.maxhdr", "int", 1, 32767),
     Tune("tune.maxaccept", "int", -1),
-    Tune("tune.maxpollevents", "int", 1),
+    Tune("tune.maxpollevents", "int", 0),
     Tune("tune.maxrewrite", "size", 0, 1 << 28),
     Tune("tune.pipesize", "size", 0),
     Tune("tune.rcvbuf.client", "size", 0),
     Tune("tune.rcvbuf.server", "size", 0),
-    Tune("tune.runqueue-depth", "int", 1),
+    Tune("tune.runqueue-depth", "int", 0),
     Tune("tune.sndbuf.client", "size", 0),
     Tune("tune.sndbuf.server", "size", 0),
     Tune("tune.applet.zero-copy-forwarding", "switch", no_effect="there are no applets"),
@@ -183,7 +183,10 @@ def _tune(ctx: Context, st: Statement) -> None:
         value = choice(name, text, ("on", "off")) == "on"
     else:
         value = text
-    if not tune.no_effect:
+    # Zero is how HAProxy says "the default".
+    if value == 0 and value is not False:
+        ctx.global_.tune.pop(name, None)
+    elif not tune.no_effect:
         ctx.global_.tune[name] = value
 
 

@@ -186,14 +186,27 @@ _REMOVED: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "srvexp", "use 'http-response replace-header'"),
     *(
         (PROXY, name, "use 'http-request' with 'deny', 'replace-header', 'set-header' and others")
-        for name in (
-            "reqadd reqallow reqdel reqdeny reqiallow reqidel reqideny reqipass reqirep "
-            "reqitarpit reqpass reqrep reqsetbe reqisetbe reqtarpit"
-        ).split()
+        for name in [
+            "reqadd",
+            "reqallow",
+            "reqdel",
+            "reqdeny",
+            "reqiallow",
+            "reqidel",
+            "reqideny",
+            "reqipass",
+            "reqirep",
+            "reqitarpit",
+            "reqpass",
+            "reqrep",
+            "reqsetbe",
+            "reqisetbe",
+            "reqtarpit",
+        ]
     ),
     *(
         (PROXY, name, "use 'http-response' with 'deny', 'replace-header', 'set-header' and others")
-        for name in "rspadd rspdel rspdeny rspidel rspideny rspirep rsprep".split()
+        for name in ["rspadd", "rspdel", "rspdeny", "rspidel", "rspideny", "rspirep", "rsprep"]
     ),
 )
 

@@ -57,9 +57,10 @@ def from_text(text: str) -> str:
 def tokenize(line: str, lookup: Lookup, *, whole: bool = False) -> list[Word]:
     """The words of `line` (byte text, with or without its line end).
 
-    With `whole` blanks and hashes have no meaning and the line is one word (as for `-cc`). A NUL made by an escape cuts its word there, as it does for HAProxy. Raises ConfigError with
-    the column for an unmatched quote or brace, a bad variable name, a bad `\\x` sequence, and
-    more than 64 words.
+    With `whole` blanks and hashes have no meaning and the line is one word (as for `-cc`). A NUL
+    made by an escape cuts its word there, as it does for HAProxy. Raises ConfigError with the
+    column for an unmatched quote or brace, a bad variable name, a bad `\\x` sequence, and more
+    than 64 words.
     """
     return _Tokenizer(line, lookup, whole=whole).run()
 

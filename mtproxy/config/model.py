@@ -37,6 +37,18 @@ BACK_ONLY = BACK - {DEFAULTS}
 PROXY_ONLY = PROXY - {DEFAULTS}
 
 
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")
+
+
+def check_name(name: str, what: str) -> None:
+    """Names of proxies, defaults and servers: letters, digits, `-`, `_`, `.` and `:`."""
+    for char in name:
+        if char not in _NAME_CHARACTERS:
+            raise ConfigError(
+                f"character '{char}' is not permitted in the {what} name '{name}'", word=name
+            )
+
+
 class Support(StrEnum):
     """What mtproxy does with a keyword; docs/configuration.md lists every one of them."""
 

@@ -16,7 +16,7 @@ from mtproxy.config.model import Statement
 from mtproxy.config.nearest import nearest
 
 #: deeper blocks are refused, as in HAProxy
-MAX_NESTING = 16
+MAX_NESTING = 99
 
 _MESSAGES = {
     ".diag": Severity.DIAG,
@@ -82,13 +82,8 @@ class Preprocessor:
         self._blocks.clear()
 
     def _condition(self, st: Statement) -> bool:
-        words: list[str] = []
-        for word in st.words[1:]:
-            if not word:
-                # An empty word ends the expression, so that `.if "${UNSET}"` is false.
-                break
-            words.append(word)
-        return evaluate(" ".join(words), self._environ)
+        # Quotes are gone by now: `.if streq("$A",x) && 1` is one expression again.
+        return evaluate(" ".join(st.words[1:]), self._environ)
 
     def _if(self, st: Statement) -> None:
         outer = self.skipping

@@ -6,6 +6,8 @@ next line, so that all errors of a configuration are reported in one run. Main t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import Location
 from mtproxy.config import registry
@@ -22,13 +24,13 @@ from mtproxy.config.model import (
     Keyword,
     Statement,
     Support,
+    check_name,
 )
 from mtproxy.config.nearest import nearest
 from mtproxy.config.preprocessor import Preprocessor
 
 SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, *SECTIONS_LATER)
 _PREFIXES = ("no", "default")
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")
 
 
 class Reader:
@@ -79,9 +81,8 @@ class Reader:
                 tuple(word.column for word in words),
                 source,
             )
-            if preprocessor.line(st) or preprocessor.skipping:
-                return
-            self._statement(st)
+            if not (preprocessor.line(st) or preprocessor.skipping):
+                self._statement(self._until_empty(st))
         except ConfigError as error:
             diagnostics.alert(
                 error.message,
@@ -91,6 +92,19 @@ class Reader:
                 column=error.column or 0,
                 source=source if error.column else None,
             )
+
+    def _until_empty(self, st: Statement) -> Statement:
+        """An empty word (`"${UNSET}"`) ends a statement, as in HAProxy; never silently."""
+        if "" not in st.words:
+            return st
+        end = st.words.index("")
+        if end and any(st.words[end:]):
+            self.ctx.warn(
+                st.location,
+                f"the word at position {st.columns[end]} is empty and ends the statement:"
+                " everything behind it is ignored",
+            )
+        return replace(st, words=st.words[:end], columns=st.columns[:end])
 
     def _variable(self, name: str, location: Location) -> str | None:
         if name == ".LINE":
@@ -105,6 +119,8 @@ class Reader:
     # -- sections ----------------------------------------------------------------------------
 
     def _statement(self, st: Statement) -> None:
+        if not st.words:
+            return
         word = st.words[0]
         if word in SECTIONS and not (word == "cache" and self.section not in SECTIONS):
             self._open(word, st)
@@ -148,12 +164,7 @@ class Reader:
             draft.inherit(base)
         if section != DEFAULTS and not name:
             raise ConfigError(f"'{section}' expects a name as argument")
-        for char in name:
-            if char not in _NAME_CHARACTERS:
-                raise ConfigError(
-                    f"character '{char}' is not permitted in the name '{name}' of a {section}",
-                    word=name,
-                )
+        check_name(name, section)
         if section != DEFAULTS:
             self._check_name(draft)
         rest = position if st.arg(position) != "from" else position + 2
@@ -215,10 +226,7 @@ class Reader:
         assert self.section is not None
         section = self.section
         if st.words[0] in _PREFIXES and len(st.words) > 1:
-            st = Statement(st.words[1:], st.location, st.words[0], st.columns[1:], st.source)
-        if not st.words[0]:
-            # HAProxy takes a statement that begins with an empty word for an empty line.
-            return
+            st = replace(st, words=st.words[1:], columns=st.columns[1:], prefix=st.words[0])
         keyword = registry.find(section, st.words)
         if keyword is None:
             raise self._unknown(section, st)

@@ -5,9 +5,17 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
-from mtproxy.base.settings import ProxySettings, Settings
+from mtproxy.base.settings import AddressKind, ProxySettings, Settings
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft
+from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.nearest import nearest
+
+#: addresses that have no port
+_PATHS = (AddressKind.UNIX, AddressKind.ABNS)
+
+
+#: what is ignored outside `mode http`: name of the option and how to find it in a draft
+_HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
 
 
 def check(ctx: Context) -> None:
@@ -19,7 +27,18 @@ def check(ctx: Context) -> None:
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
         _check_mode(ctx, proxy)
-    _check_server_ids(ctx)
+        _check_logs(ctx, proxy)
+        _check_servers(ctx, proxy)
+
+
+def _target(ctx: Context, proxy: ProxyDraft) -> ProxyDraft | None:
+    """The backend side that `default_backend` of a frontend side names."""
+    if proxy.default_backend is None or not proxy.is_frontend:
+        return None
+    for other in ctx.proxies:
+        if other.is_backend and other.name == proxy.default_backend:
+            return other
+    return None
 
 
 def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
@@ -27,53 +46,83 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
     if name is None or not proxy.is_frontend:
         return
     place = proxy.default_backend_location
-    target = next((p for p in ctx.proxies if p.name == name and p.is_backend), None)
+    title = proxy.title()
+    target = _target(ctx, proxy)
     if target is None:
-        from mtproxy.config.nearest import nearest
-
         ctx.diagnostics.alert(
-            f"{proxy.title()} : unable to find required default_backend '{name}'",
+            f"{title} : unable to find required default_backend '{name}'",
             place,
             word=name,
             suggestion=nearest(name, (p.name for p in ctx.proxies if p.is_backend)),
         )
-    elif target.mode != proxy.mode:
+        return
+    if target.mode != proxy.mode:
+        what = "tries to use incompatible"
+        if proxy.mode == "tcp":
+            what = "would become HTTP, which is known but not supported by mtproxy yet, for"
         ctx.diagnostics.alert(
-            f"{proxy.mode} {proxy.title()} tries to use incompatible {target.mode}"
-            f" {target.title()} as default_backend (see 'mode')",
+            f"{proxy.mode} {title} {what} {target.mode} {target.title()}"
+            " as default_backend (see 'mode')",
             place,
             word=name,
         )
+    if target is proxy:
+        ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
 
 
 def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:
-    if proxy.kind == "frontend" and not proxy.binds:
+    if proxy.is_frontend and not proxy.bind_lines:
         ctx.warn(
             proxy.location,
             f"{proxy.title()} has no 'bind' directive: declare it as a backend if that was meant",
         )
+    for bind in proxy.binds:
+        if bind.proto not in (None, _MUX[proxy.mode]):
+            ctx.diagnostics.alert(
+                f"MUX protocol '{bind.proto}' is not usable for 'bind {bind.address.text}' in"
+                f" 'mode {proxy.mode}'",
+                bind.location,
+                word=bind.proto,
+            )
 
 
 def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:
-    needed = []
-    if proxy.is_frontend:
-        needed.append("client")
-    if proxy.is_backend and (proxy.servers or proxy.kind == "listen"):
-        needed.extend(["connect", "server"])
-    missing = [f"'{name}'" for name in needed if name not in proxy.timeouts]
-    if missing:
-        ctx.warn(
-            proxy.location,
-            f"missing timeouts for {proxy.title()}: {', '.join(missing)}\n"
-            "without them a dead peer is never noticed: set all of them to a non-zero value",
-        )
+    have = proxy.timeouts
+    enough = "client" in have or not proxy.is_frontend
+    if proxy.is_backend and proxy.servers:
+        tunnel = proxy.mode == "tcp" and "tunnel" in have
+        enough = enough and "connect" in have and ("server" in have or tunnel)
+    if enough:
+        return
+    needed = ["client"] if proxy.is_frontend else []
+    if proxy.is_backend:
+        needed += ["connect", "server"]
+    missing = ", ".join(f"'{name}'" for name in needed if name not in have)
+    ctx.warn(
+        proxy.location,
+        f"missing timeouts for {proxy.title()}: {missing}\n"
+        "without them a dead peer is never noticed: set all of them to a non-zero value",
+    )
 
 
 def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
-    if proxy.mode == "tcp" and proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf"):
+    """What needs `mode http` is ignored elsewhere, with a warning."""
+    if proxy.mode == "http":
+        return
+    title = proxy.title()
+    ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]
+    if proxy.forwardfor is not None:
+        ignored.append("option forwardfor")
+        proxy.forwardfor = None
+    if proxy.monitor_uri is not None and proxy.is_frontend:
+        ignored.append("monitor-uri")
+        proxy.monitor_uri = None
+    for name in ignored:
+        ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
+    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf"):
         ctx.warn(
             proxy.location,
-            f"'option httplog' not usable with {proxy.title()} (needs 'mode http'):"
+            f"'option httplog' not usable with {title} (needs 'mode http'):"
             " falling back to 'option tcplog'",
         )
         proxy.options -= {"httplog", "httplog-clf"}
@@ -81,19 +130,54 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.log_format = "tcplog"
 
 
-def _check_server_ids(ctx: Context) -> None:
-    for proxy in ctx.proxies:
-        seen: dict[int, str] = {}
-        for server in proxy.servers:
-            if server.id is None:
-                continue
+def _check_logs(ctx: Context, proxy: ProxyDraft) -> None:
+    known = [entry for entry in proxy.logs if entry is not None]
+    if None in proxy.logs:
+        known += ctx.global_.logs
+    if proxy.is_frontend and proxy.log_format and not known:
+        ctx.warn(
+            proxy.location,
+            f"log format ignored for {proxy.title()} since it has no log address",
+        )
+
+
+#: the one multiplexer that `proto` may name in each mode
+_MUX = {"http": "h1", "tcp": "none"}
+
+
+def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
+    wanted = _MUX[proxy.mode]
+    seen: dict[int, str] = {}
+    for server in proxy.servers:
+        title = f"server {proxy.name}/{server.name}"
+        if server.id is not None:
             if server.id in seen:
                 ctx.diagnostics.alert(
-                    f"'server {proxy.name}/{server.name}' : custom id {server.id} is already used"
-                    f" by server '{seen[server.id]}'",
+                    f"'{title}' : custom id {server.id} is already used by server"
+                    f" '{seen[server.id]}'",
                     server.location,
                 )
             seen[server.id] = server.name
+        if server.proto not in (None, wanted):
+            ctx.diagnostics.alert(
+                f"'{title}' : MUX protocol '{server.proto}' is not usable in 'mode {proxy.mode}'",
+                server.location,
+                word=server.proto,
+            )
+        if server.check and not _check_port_known(server):
+            ctx.diagnostics.alert(
+                f"'{title}' has neither service port nor check port", server.location
+            )
+
+
+def _check_port_known(server: ServerDraft) -> bool:
+    if server.check_port:
+        return True
+    address = server.check_address
+    if address is not None and (address.port or address.kind in _PATHS):
+        return True
+    assert server.address is not None
+    return bool(server.address.port) or server.address.kind in _PATHS
 
 
 def _numbers(wanted: list[int | None]) -> list[int]:

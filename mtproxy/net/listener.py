@@ -50,6 +50,7 @@ class Acceptor:
         "registered",
         "room_left",
         "sock",
+        "spread",
         "start",
         "tasklet",
     )
@@ -61,12 +62,16 @@ class Acceptor:
         start: StartSession,
         room_left: Callable[[], int],
         max_accept: int = 16,
+        *,
+        spread: bool = True,
     ) -> None:
         self.ctx = ctx
         self.sock = sock
         self.start = start
         self.room_left = room_left
         self.max_accept = max_accept
+        #: False: connections stay on this thread
+        self.spread = spread
         self.ready = 0
         self.paused = False
         self.registered = False
@@ -93,7 +98,7 @@ class Acceptor:
     def accept_some(self, _value: None) -> None:
         """The tasklet: take up to `max_accept` connections."""
         ctx = self.ctx
-        shareds = ctx.pool.shareds
+        shareds = ctx.pool.shareds if self.spread else ()
         mine = ctx.shared
         for _ in range(self.max_accept):
             if not self.registered:

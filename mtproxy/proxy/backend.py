@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
-from mtproxy.proxy.counters import BackendCounters
+from mtproxy.proxy.counters import BackendCounters, combined
 from mtproxy.proxy.load import Load
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.sync.labels import LockLabel
@@ -200,3 +200,7 @@ class Backend:
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
+
+    def totals(self) -> BackendCounters:
+        """What this thread has counted, that of its servers included. Any thread."""
+        return combined(self.counters, [server.counters for server in self.servers])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.load import Load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ class Frontend:
     the frontend has no log target. `backend` is the default backend, None if there is none.
     """
 
-    __slots__ = ("backend", "counters", "log", "name", "settings", "tid")
+    __slots__ = ("backend", "counters", "load", "log", "name", "settings", "tid")
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Frontend:
         tid: int,
         backend: Backend | None,
         log: Callable[[Any], None] | None,
+        side_counters: list[FrontendCounters],
     ) -> None:
         self.settings = settings
         self.name = settings.name
@@ -35,3 +37,5 @@ class Frontend:
         self.backend = backend
         self.log = log
         self.counters = FrontendCounters()
+        side_counters.append(self.counters)
+        self.load = Load(self.counters, side_counters)

@@ -129,7 +129,7 @@ class ServerState:
 
     def sessions(self) -> int:
         """Sessions on the server now, over all threads; not exact while they come and go."""
-        return sum(side.cur_sess for side in self.sides)
+        return sum([counters.conn_cur for counters in self.side_counters])
 
 
 class Server:
@@ -140,7 +140,6 @@ class Server:
         "address",
         "backend",
         "counters",
-        "cur_sess",
         "epoch",
         "idle",
         "load",
@@ -161,8 +160,6 @@ class Server:
         self.tid = tid
         self._note_release = shared.backend.balancer.release_hook()
         self.counters = ServerCounters()
-        #: sessions that this thread has on the server now
-        self.cur_sess = 0
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
         #: the epoch of `shared` that `idle` and `address` belong to
@@ -173,12 +170,12 @@ class Server:
 
     def take(self) -> None:
         """A session is given to this server. `Backend.pick` has already done it."""
-        self.cur_sess += 1
+        self.counters.conn_cur += 1
         self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
         """A session that was taken (by `pick` or `take`) leaves this server."""
-        self.cur_sess -= 1
+        self.counters.conn_cur -= 1
         if self._note_release is not None:
             self._note_release(self.position)
 

@@ -6,24 +6,29 @@ None; it is written under W alone. `task.expire` is the tick at which the task w
 None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry fires,
 the task is queued again instead of being returned.
 
+Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, or `unlink` that
+returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
+once. Others only `move` or `unlink` it, which do nothing to a task that is not queued.
+
 The lock is a SeekLock with label TASK_WQ: it guards the entries, every queued task's `wq_key`, and
-`expire` against `queue`, `unlink` and `collect`. `queue`, `unlink` and `collect` may be called by
-any thread that holds no lock whose label stands after TASK_WQ.
+`expire` against all methods here. They may be called by any thread that holds no lock whose label
+stands after TASK_WQ.
 
 `next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
 each loop turn can compare it with the clock without any lock. It is stored under W by whoever
 changes the head. A reader may see the value of a moment ago:
-- too early a value costs a look at the queue that finds nothing;
-- too late a value can only mean that a task was queued just now, at an earlier tick. A thread that is
-  awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps and
-  then read `next_tick`; `queue` stores `next_tick` first and then calls `on_earlier`, which wakes
-  announced sleepers. Whichever comes second sees the other.
+
+- Too early a value costs a look at the queue that finds nothing.
+- Too late a value can only mean that a task was queued just now, at an earlier tick. A thread that
+  is awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps
+  and then read `next_tick`; `queue` and `move` store `next_tick` first and then call `on_earlier`,
+  which wakes an announced sleeper. Whichever comes second sees what the other has stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from sortedcontainers import SortedList
 
@@ -35,7 +40,7 @@ NEVER = 1 << 62
 
 
 class SharedTask(Protocol):
-    """What the queue needs of a task; see mtproxy.sched.task for what the loop needs of it."""
+    """What the queue needs of a task; the loop, besides, calls `run(ctx)` on what was collected."""
 
     expire: int | None
     wq_key: tuple[int, int] | None
@@ -56,43 +61,56 @@ class WaitQueue[T: SharedTask]:
         self.on_earlier: Callable[[int], None] | None = None
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
-        """Make `task` run at `tick` (ms), whether it is queued already or not.
+        """Make `task` run at `tick` (ms), whether it is queued already or not; owner only.
 
         Returns whether the head of the queue became earlier; `on_earlier(tick)` was called then.
         """
-        lock = self.lock
-        if task.wq_key is not None:
-            # Under R nobody can take the entry out, so a later tick is only noted.
-            lock.take_read(tid)
-            key = task.wq_key
-            noted = key is not None and key[0] <= tick
-            if noted:
-                task.expire = tick
-            lock.drop_read(tid)
-            if noted:
-                return False
-        lock.take_write(tid)
+        if task.wq_key is not None and self._note(task, tick, tid):
+            return False
+        self.lock.take_write(tid)
         try:
-            task.expire = tick
-            key = task.wq_key
-            earlier = False
-            if key is None or tick < key[0]:
-                if key is not None:
-                    self._remove(key, task)
-                self._add(tick, task)
-                earlier = tick < self.next_tick
-                self._store_next()
+            earlier = self._place(task, tick)
         finally:
-            lock.drop_write(tid)
+            self.lock.drop_write(tid)
         if earlier and self.on_earlier is not None:
             self.on_earlier(tick)
         return earlier
 
-    def unlink(self, task: T, tid: int) -> bool:
-        """Take `task` out and set its `expire` to None; whether it was queued.
+    def move(self, task: T, tick: int, tid: int) -> bool:
+        """Make a queued task run at `tick` (ms) instead; whether it was queued. Anybody may.
 
-        Afterwards no `collect` returns the task until it is queued again. False may mean that
-        another thread has collected it before and is about to run it: that thread sees `expire`.
+        If it is not, some thread has taken it out and owns it, and nothing is changed.
+        """
+        if self._note(task, tick, tid):
+            return True
+        earlier = False
+        self.lock.take_write(tid)
+        try:
+            queued = task.wq_key is not None
+            if queued:
+                earlier = self._place(task, tick)
+        finally:
+            self.lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return queued
+
+    def _note(self, task: T, tick: int, tid: int) -> bool:
+        """The lazy way: only store `expire`, if the task is queued at `tick` or before."""
+        self.lock.take_read(tid)
+        # under R nobody can take the entry out
+        key = task.wq_key
+        noted = key is not None and key[0] <= tick
+        if noted:
+            task.expire = tick
+        self.lock.drop_read(tid)
+        return noted
+
+    def unlink(self, task: T, tid: int) -> bool:
+        """Take `task` out and set its `expire` to None; whether it was queued. Anybody may.
+
+        If it was, the caller owns it now. If not, its owner may be about to run it, or to queue it
+        again; `expire` tells the owner that somebody wanted it to stop.
         """
         self.lock.take_write(tid)
         try:
@@ -137,7 +155,7 @@ class WaitQueue[T: SharedTask]:
     # -- under W --------------------------------------------------------------------------------
 
     def _take_out(self, due: int, now: int) -> list[T]:
-        """Remove the first `due` entries; return their tasks, except those postponed or unlinked."""
+        """Remove the first `due` entries; return the tasks, except postponed and disarmed ones."""
         tasks: list[T] = []
         postponed: list[tuple[int, T]] = []
         pop = self._entries.pop
@@ -157,13 +175,26 @@ class WaitQueue[T: SharedTask]:
         self._store_next()
         return tasks
 
+    def _place(self, task: T, tick: int) -> bool:
+        """Queue the task, or queue it anew if its entry is later; whether the head is earlier."""
+        task.expire = tick
+        key = task.wq_key
+        if key is not None:
+            if key[0] <= tick:
+                return False
+            self._remove(key, task)
+        self._add(tick, task)
+        earlier = tick < self.next_tick
+        self._store_next()
+        return earlier
+
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1
         task.wq_key = (tick, sequence)
         self._entries.add((tick, sequence, task))
 
     def _remove(self, key: tuple[int, int], task: T) -> None:
-        # equal to the stored entry: sequences are unique, so that tasks are never compared for order
+        # equal to the stored entry; sequences are unique, so tasks are never compared for order
         self._entries.remove((*key, task))
 
     def _store_next(self) -> None:
@@ -181,7 +212,8 @@ class WaitQueue[T: SharedTask]:
         self.lock._check()
         self.lock.take_read(tid)
         try:
-            self._entries._check()
+            # not in the type stubs, but public in all but name: the library's own tests use it
+            cast(Any, self._entries)._check()
             assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
             for tick, sequence, task in self._entries:
                 assert task.wq_key == (tick, sequence), (task, tick, sequence)

@@ -214,7 +214,7 @@ def _redispatch(stream: Stream) -> bool:
         old.take()
         return False
     moved = new is not old
-    stream.swap_server(new)
+    stream.set_server(new)
     if moved:
         stream.redispatched = True
         old.counters.redispatches += 1

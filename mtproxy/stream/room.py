@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
-    from mtproxy.proxy.counters import FrontendCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
@@ -23,14 +22,10 @@ if TYPE_CHECKING:
 
 
 class FrontRoom:
-    """A frontend on one thread.
-
-    `all_counters` holds the counters of this frontend on every thread, complete before traffic.
-    """
+    """A frontend on one thread."""
 
     __slots__ = (
         "acceptors",
-        "all_counters",
         "backend",
         "bconf",
         "cache",
@@ -48,7 +43,6 @@ class FrontRoom:
         conf: FrontConf,
         backend: Backend | None,
         bconf: BackConf | None,
-        all_counters: list[FrontendCounters],
     ) -> None:
         self.room = room
         self.frontend = frontend
@@ -56,15 +50,10 @@ class FrontRoom:
         self.backend = backend
         self.bconf = bconf
         self.cache = room.cache
-        self.all_counters = all_counters
         self.listener_id = 1
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
-
-    def sessions(self) -> int:
-        """Connections of this frontend over all threads; off by those that change just now."""
-        return sum([c.conn_cur for c in self.all_counters])
 
     def after_session(self, ctx: ThreadContext) -> None:
         """A connection has ended: a paused listener may have room again; a stopping thread may end."""
@@ -80,6 +69,8 @@ class Room:
         "backends",
         "cache",
         "fronts",
+        "others",
+        "others_tick",
         "quiet",
         "thread_logs",
     )
@@ -95,6 +86,18 @@ class Room:
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []
+        self.others = 0
+        self.others_tick = -1
+
+    def connections(self, ctx: ThreadContext) -> int:
+        """Client connections of the whole process; what other threads did may be a tick old."""
+        if ctx.now != self.others_tick:
+            self.others_tick = ctx.now
+            self.others = 0
+            if ctx.pool.nbthread > 1:
+                mine = ctx.shared
+                self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+        return self.others + ctx.shared.conns
 
     def after_session(self, ctx: ThreadContext) -> None:
         for acceptor in self.acceptors:

@@ -258,7 +258,6 @@ class Stream:
         srv = self.srv
         if srv is not None:
             self.srv = None
-            srv.counters.conn_cur -= 1
             srv.release()
 
     def drop_server(self) -> None:
@@ -272,16 +271,8 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         counters = srv.counters
-        counters.conn_cur += 1
         counters.cum_sess += 1
         counters.cum_lbconn += 1
-
-    def swap_server(self, srv: Server) -> None:
-        """Give the stream to another server after a failed connect. `srv` is taken already."""
-        old = self.srv
-        if old is not None:
-            old.counters.conn_cur -= 1
-        self.set_server(srv)
 
     def finish(self) -> None:
         """The last act of a transaction: bytes and the log line. The stream is still in its backend.

@@ -60,19 +60,16 @@ class TcpStream(Stream):
     def _account(self) -> None:
         now = self.ctx.now
         self.t_t = self.t_a = now - self.accept_tick
-        be, srv = self.be, self.srv
-        if be is not None:
+        side = self.srv or self.be
+        if side is not None:
             state = self.term_state
-            connected = max(self.t_c, 0)
-            for counters in (be.counters, srv.counters if srv is not None else None):
-                if counters is None:
-                    continue
-                counters.add_times(max(self.t_w, 0), connected, 0, self.t_t)
-                counters.last_sess = (now + self.ctx.wall_offset) // 1000
-                if state[0] == "C":
-                    counters.cli_aborts += 1
-                elif state == "SD":
-                    counters.srv_aborts += 1
+            counters = side.counters
+            counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            counters.last_sess = (now + self.ctx.wall_offset) // 1000
+            if state[0] == "C":
+                counters.cli_aborts += 1
+            elif state == "SD":
+                counters.srv_aborts += 1
         self.finish()
 
 

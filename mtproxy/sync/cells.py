@@ -4,7 +4,9 @@ CPython offers no compare-and-swap on a Python object, so it is emulated:
 
 - `LockedCell`: a mutex of its own;
 - `StripedCell`: one of 64 mutexes, chosen by the cell's address; costs no memory per cell;
-- `ChainCell`: without a mutex, on `dict.setdefault`, which is atomic for a string key.
+- `ChainCell`: without a mutex, on `dict.setdefault`, which is atomic for a string key. No thread
+  ever waits for another, but each exchange makes an object that, as a rule, another thread frees,
+  and that costs CPython more than a mutex does as soon as two threads exchange at once.
 
 All may be called by any thread. Values are compared with `==`; use immutable ones. The mutexes here
 stand for one machine instruction: they are held for a comparison and a store, never while another
@@ -14,7 +16,15 @@ lock is taken, and so have no label and no statistics.
 from __future__ import annotations
 
 from _thread import allocate_lock
-from typing import Any
+from typing import Any, Protocol
+
+
+class AtomicCell[T](Protocol):
+    """What all implementations offer."""
+
+    def load(self) -> T: ...
+    def store(self, value: T) -> None: ...
+    def compare_exchange(self, old: T, new: T) -> bool: ...
 
 
 class LockedCell[T]:
@@ -42,6 +52,10 @@ class LockedCell[T]:
                 self._value = new
                 return True
             return False
+
+    def _check(self) -> None:
+        """Assert that the mutex is free; only while nobody uses the cell."""
+        assert not self._mutex.locked(), self
 
 
 _STRIPES = tuple(allocate_lock() for _ in range(64))
@@ -73,6 +87,10 @@ class StripedCell[T]:
                 self._value = new
                 return True
             return False
+
+    def _check(self) -> None:
+        """Assert that the mutex is free; only while nobody uses the cell."""
+        assert not self._mutex.locked(), self
 
 
 class ChainCell[T]:
@@ -107,7 +125,7 @@ class ChainCell[T]:
         node = self._hint
         while (winner := node.setdefault("next", mine)) is not mine:
             node = winner
-        self._hint = mine
+        self._publish(mine)
 
     def compare_exchange(self, old: T, new: T) -> bool:
         """Replace the value by `new` if it equals `old`; whether it did."""
@@ -117,8 +135,21 @@ class ChainCell[T]:
             if node["value"] != old:
                 return False
             if node.setdefault("next", mine) is mine:
-                self._hint = mine
+                self._publish(mine)
                 return True
+
+    def _publish(self, node: dict[str, Any]) -> None:
+        # not atomic with the claim, and need not be: see the class's docstring
+        self._hint = node
+
+    def _check(self) -> None:
+        """Assert that the hint leads to the value; only while nobody uses the cell."""
+        node, steps = self._hint, 0
+        while "next" in node:
+            assert set(node) == {"value", "next"}, node
+            node, steps = node["next"], steps + 1
+        assert set(node) == {"value"}, node
+        assert node is self._last(), (node, steps)
 
 
 #: the implementation to use where nothing speaks for another

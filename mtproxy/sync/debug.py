@@ -44,9 +44,19 @@ class _Held:
         return f"{self.lock.label.name}({self.mode})"
 
 
-# Keyed by thread identity; each entry is changed by its own thread only.
-_held: dict[int, list[_Held]] = {}
-_thread_of: dict[int, threading.Thread] = {}  # by tid
+class _ThreadRecord:
+    """What one thread does with locks; changed by that thread alone."""
+
+    __slots__ = ("held", "thread", "tid")
+
+    def __init__(self, thread: threading.Thread, tid: int) -> None:
+        self.thread = thread
+        self.tid = tid
+        self.held: list[_Held] = []
+
+
+_records: dict[int, _ThreadRecord] = {}  # by thread identity
+_owner_of: dict[int, threading.Thread] = {}  # by tid
 _originals: dict[tuple[type[AnyLock], str], Callable[..., Any]] = {}
 
 # method -> (mode needed before, mode after); "-" is not held
@@ -72,16 +82,20 @@ _STEPS: dict[type[AnyLock], dict[str, tuple[str, str]]] = {
 
 
 def _my_locks(tid: int) -> list[_Held]:
-    me = threading.current_thread()
-    owner = _thread_of.setdefault(tid, me)
-    if owner is not me:
-        if owner.is_alive():
-            raise LockUseError(f"tid {tid} belongs to {owner.name}, not to {me.name}")
-        _thread_of[tid] = me
-    mine = _held.get(threading.get_ident())
-    if mine is None or not mine:
-        mine = _held[threading.get_ident()] = []
-    return mine
+    ident = threading.get_ident()
+    record = _records.get(ident)
+    if record is None or not record.thread.is_alive():
+        me = threading.current_thread()
+        owner = _owner_of.setdefault(tid, me)
+        if owner is not me:
+            if owner.is_alive():
+                raise LockUseError(f"tid {tid} belongs to {owner.name}, not to {me.name}")
+            _owner_of[tid] = me
+        # (the system gives the identity of an ended thread to a new one)
+        record = _records[ident] = _ThreadRecord(me, tid)
+    if record.tid != tid:
+        raise LockUseError(f"{record.thread.name} has tid {record.tid}, but says {tid}")
+    return record.held
 
 
 def _check_before(name: str, needed: str, lock: AnyLock, mine: list[_Held]) -> _Held | None:
@@ -101,7 +115,9 @@ def _check_before(name: str, needed: str, lock: AnyLock, mine: list[_Held]) -> _
     return entry
 
 
-def _checked(name: str, needed: str, after: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(
+    name: str, needed: str, after: str, original: Callable[..., Any]
+) -> Callable[..., Any]:
     def method(lock: AnyLock, tid: int) -> Any:
         mine = _my_locks(tid)
         entry = _check_before(name, needed, lock, mine)
@@ -139,8 +155,8 @@ def disable() -> None:
     for (cls, name), original in _originals.items():
         setattr(cls, name, original)
     _originals.clear()
-    _held.clear()
-    _thread_of.clear()
+    _records.clear()
+    _owner_of.clear()
 
 
 def is_enabled() -> bool:
@@ -148,7 +164,11 @@ def is_enabled() -> bool:
     return bool(_originals)
 
 
-def held_locks() -> dict[int, list[str]]:
-    """What each thread (by identity) holds now, such as `TASK_WQ(R)`; threads with locks only."""
-    # copies made by atomic operations: other threads go on meanwhile
-    return {ident: [str(one) for one in mine.copy()] for ident, mine in _held.copy().items() if mine}
+def held_locks() -> dict[str, list[str]]:
+    """What each thread (by name) holds now, such as `TASK_WQ(R)`; threads with locks only."""
+    # atomic copies: the threads go on meanwhile
+    return {
+        record.thread.name: [str(one) for one in held]
+        for record in _records.copy().values()
+        if (held := record.held.copy())
+    }

@@ -15,12 +15,14 @@ TCP = DEFAULTS.format(mode="tcp")
 
 
 def section(lines: str) -> str:
+    """The lines of a section, indented."""
     return "".join(f"\n    {line.strip()}" for line in lines.strip().splitlines())
 
 
 def http(port: int, *, fe: str = "", be: str = "", server: str = "", head: str = HTTP) -> str:
     """A frontend `fe` on listener "fe" and a backend `be` with one server `s1` on `port`; `fe` and
-    `be` are more lines of the sections, `server` more words of the server line."""
+    `be` are more lines of the sections, `server` more words of the server line.
+    """
     return f"""{head}
 frontend fe
     bind "fd@${{fe}}"{section(fe)}

@@ -1,11 +1,13 @@
 """A private nginx as origin: own configuration, own directory, own port, own pid; nothing shared
-with an nginx that the machine runs as a service."""
+with an nginx that the machine runs as a service.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Self
 
 from mtproxy.testing.program import find_tool
 from mtproxy.testing.server import free_port
@@ -60,7 +62,7 @@ class Nginx:
         with (self.root / name).open("wb") as file:
             file.truncate(size)
 
-    def __enter__(self) -> Nginx:
+    def __enter__(self) -> Self:
         path = find_tool("nginx")
         if path is None:
             raise FileNotFoundError("nginx is not installed: run .ci/need nginx")

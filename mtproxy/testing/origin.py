@@ -25,6 +25,7 @@ import argparse
 import itertools
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 
@@ -296,7 +297,8 @@ def main() -> None:
         seconds=options.patience,
         backlog=socket.SOMAXCONN,
     )
-    print(f"listening on 127.0.0.1:{origin.port}", flush=True)
+    sys.stdout.write(f"listening on 127.0.0.1:{origin.port}\n")
+    sys.stdout.flush()
     while signal.sigwait(signals) == signal.SIGUSR1:
         origin.reset_all()
     origin.close()

@@ -25,4 +25,5 @@ def payload(key: str, size: int) -> bytes:
 
 
 def digest(data: bytes | bytearray) -> str:
+    """32 hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -38,7 +38,8 @@ def children(pid: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> float:
     """User + system time of `pid` in seconds: all its threads, waited-for children, and its living
-    descendants. The kernel's own precision here is one clock tick (10 ms)."""
+    descendants. The kernel's own precision here is one clock tick (10 ms).
+    """
     fields = _stat(pid)
     total = sum(int(fields[i]) for i in (11, 12, 13, 14)) / _TICKS
     for child in children(pid):

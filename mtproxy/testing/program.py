@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Self
 
 from mtproxy.testing import procfs
 from mtproxy.testing.waiting import wait_until
@@ -59,7 +60,8 @@ class Program:
         debug: bool = True,
     ) -> None:
         """`config` gets a `global` section with an admin socket in front. `debug` adds -db, which
-        keeps HAProxy in the foreground without a master."""
+        keeps HAProxy in the foreground without a master.
+        """
         self.program = program
         self.config = config
         self._args = args
@@ -73,7 +75,7 @@ class Program:
         self._output = self.directory / "output"
         self._wires: list[Wire] = []
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -131,15 +133,7 @@ class Program:
     def wait_ready(self, seconds: float = 10.0) -> None:
         """Until the runtime socket answers, that is, until the worker threads run."""
 
-        def answers() -> bool:
-            if not self.alive():
-                raise RuntimeError(f"{self.program} ended {self.process.returncode}:\n{self.output()}")
-            try:
-                return bool(self.cli("show version"))
-            except OSError:
-                return False
-
-        wait_until(answers, f"runtime socket of {self.program}", seconds)
+        self.cli("show version", seconds)
 
     def wait_exit(self, seconds: float = 10.0) -> int:
         """The exit code (negative: the signal that ended it)."""
@@ -170,10 +164,22 @@ class Program:
         return wire
 
     def cli(self, command: str, seconds: float = 5.0) -> str:
-        """The runtime socket's answer to `command`."""
-        with connect(self.socket_path, seconds) as wire:
+        """The runtime socket's answer to `command`; waits for the socket while it starts."""
+        with wait_until(
+            lambda: self._runtime(seconds), f"runtime socket of {self.program}"
+        ) as wire:
             wire.send(command.encode() + b"\n")
             return wire.read_to_end().decode()
+
+    def _runtime(self, seconds: float) -> Wire | None:
+        try:
+            return connect(self.socket_path, seconds)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if not self.alive():
+                raise RuntimeError(
+                    f"{self.program} ended {self.process.returncode}:\n{self.output()}"
+                ) from None
+            return None
 
     def server_status(self, backend: str, server: str) -> str:
         """A server's (or BACKEND's, FRONTEND's) status field of `show stat`: "UP", "DOWN", ..."""
@@ -190,7 +196,7 @@ class Program:
         raise KeyError(f"{proxy}/{server} is not in show stat")
 
     def output(self) -> str:
-        """stdout and stderr so far."""
+        """Stdout and stderr so far."""
         return self._output.read_text(errors="replace") if self._output.exists() else ""
 
     # -- what it uses

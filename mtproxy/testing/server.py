@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from mtproxy.testing.wire import PeerClosed, Wire
 
@@ -65,7 +66,7 @@ class Server:
         self._thread = threading.Thread(target=self._accept, name="server", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -92,7 +93,7 @@ class Server:
         except (PeerClosed, ConnectionError):
             with self._lock:
                 self.aborted += 1
-        except BaseException as error:  # kept for close()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, close() raises it
             with self._lock:
                 if not self._closing:
                     self._errors.append(error)
@@ -152,7 +153,8 @@ class Server:
 
 def free_port() -> int:
     """A TCP port on 127.0.0.1 where nothing listens now (for `bind` lines that need a number, and
-    for servers that must refuse)."""
+    for servers that must refuse).
+    """
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]

@@ -10,8 +10,11 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
+from typing import Self
 
-_HEADER = re.compile(r"<(\d+)>\w{3} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?([^\[\s]+)\[(\d+)\]: (.*)", re.S)
+_HEADER = re.compile(
+    r"<(\d+)>\w{3} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?([^\[\s]+)\[(\d+)\]: (.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class SyslogSink:
         self._thread = threading.Thread(target=self._run, name="syslog sink", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> SyslogSink:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,11 +130,12 @@ _HTTP_LINE = re.compile(
     r"(\S+):(\d+) \[([^\]]+)\] (\S+) ([^\s/]+)/(\S+) "
     r"(-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/(\+?-?\d+) (-?\d+) (\+?\d+) (\S+) (\S+) (\S{4}) "
     r"(\d+)/(\d+)/(\d+)/(\d+)/(\+?\d+) (\d+)/(\d+) \"(.*)\"",
-    re.S,
+    re.DOTALL,
 )
 
 
 def parse_http_line(text: str) -> HttpLine:
+    """Raises AssertionError for anything else."""
     m = _HTTP_LINE.fullmatch(text)
     assert m is not None, f"not an httplog line: {text!r}"
     return HttpLine(
@@ -170,6 +174,7 @@ _TCP_LINE = re.compile(
 
 
 def parse_tcp_line(text: str) -> TcpLine:
+    """Raises AssertionError for anything else."""
     m = _TCP_LINE.fullmatch(text)
     assert m is not None, f"not a tcplog line: {text!r}"
     return TcpLine(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until[T](probe: Callable[[], T], what: str, seconds: float = 5.0) -> T:
+def wait_until[T](probe: Callable[[], T | None], what: str, seconds: float = 5.0) -> T:
     """Calls `probe` until it returns something true, and returns that.
 
     Raises TimeoutError naming `what` after `seconds`. The pause between two probes grows from 1 to

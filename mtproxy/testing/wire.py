@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Self
 
 
 class WireError(AssertionError):
@@ -108,7 +109,7 @@ class Wire:
         if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -193,7 +194,8 @@ class Wire:
 
     def at_end(self, seconds: float | None = None) -> bool:
         """Waits for the end of the stream; a byte instead raises WireError. A reset counts as an
-        end: a proxy that closes with unread input makes the kernel send one."""
+        end: a proxy that closes with unread input makes the kernel send one.
+        """
         self.sock.settimeout(self.seconds if seconds is None else seconds)
         try:
             if self.buffer or self.fill():
@@ -275,7 +277,8 @@ class Wire:
 
     def request(self, text: str | bytes, method: str | None = None) -> Message:
         """Sends `text` and reads the response. In a str, lines end with LF for legibility, and the
-        empty line is added: `wire.request("GET / HTTP/1.1\\nhost: a")`."""
+        empty line is added: `wire.request("GET / HTTP/1.1\\nhost: a")`.
+        """
         data = text if isinstance(text, bytes) else as_wire(text)
         self.send(data)
         return self.read_response(method or data.split(b" ", 1)[0].decode())
@@ -293,15 +296,18 @@ def connect(address: tuple[str, int] | str, seconds: float = 5.0) -> Wire:
 
 
 def open_socket(address: tuple[str, int] | str, seconds: float = 5.0) -> socket.socket:
-    if isinstance(address, str):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        name = "\0" + address[1:] if address.startswith("@") else address
+    """A connected socket; addresses as for `connect`. Raises OSError."""
+    target = address
+    if isinstance(target, str):
+        family = socket.AF_UNIX
+        if target.startswith("@"):
+            target = "\0" + target[1:]
     else:
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in target[0] else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
     sock.settimeout(seconds)
     try:
-        sock.connect(name if isinstance(address, str) else address)
+        sock.connect(target)
     except OSError:
         sock.close()
         raise

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 
 import pytest
-from mtproxy.testing.configs import HTTP, http
 
+from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.payload import payload
 from mtproxy.testing.waiting import wait_until
@@ -51,8 +51,7 @@ def test_idle_server_connections_are_reused_by_other_clients(proxy, origin: Orig
         wire = running.connect()
         # http-reuse safe: a client's first request takes a new connection, unless the server
         # was seen to keep its connections; the following ones take any idle one
-        for _ in range(3):
-            seen.append(wire.request("GET /len/5 HTTP/1.1\nhost: a").get("x-conn"))
+        seen += [wire.request("GET /len/5 HTTP/1.1\nhost: a").get("x-conn") for _ in range(3)]
         wire.close()
     assert len(set(seen)) == origin.accepted <= 4
     assert seen[:3] == [b"1", b"1", b"1"]
@@ -153,7 +152,9 @@ def test_http10_server_with_length_keeps_the_client(proxy, serve) -> None:
 
 def test_hop_by_hop_words_are_not_forwarded(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port)).connect()
-    answer = wire.request("GET /head HTTP/1.1\nhost: a\nconnection: keep-alive\nkeep-alive: timeout=5")
+    answer = wire.request(
+        "GET /head HTTP/1.1\nhost: a\nconnection: keep-alive\nkeep-alive: timeout=5"
+    )
     assert b"\r\nconnection:" not in answer.body
 
 

@@ -20,7 +20,7 @@ def test_forwardfor(proxy, origin: Origin) -> None:
 
 
 def test_forwardfor_adds_one_more(proxy, origin: Origin) -> None:
-    """It appends a header, and leaves the client's own one where it is (manual, option forwardfor)."""
+    """It appends a header, and leaves the client's own one (manual, option forwardfor)."""
     wire = proxy(http(origin.port, fe="option forwardfor")).connect()
     answer = wire.request("GET /head HTTP/1.1\nhost: a\nx-forwarded-for: 192.0.2.1")
     assert values(answer.body, "x-forwarded-for") == [b"192.0.2.1", b"127.0.0.1"]
@@ -74,7 +74,9 @@ def test_a_big_response_head(proxy, serve) -> None:
     def handler(wire: Wire) -> None:
         for _ in range(2):
             wire.read_request()
-            wire.send(b"HTTP/1.1 200 OK\r\nX-Big: " + b"v" * 14000 + b"\r\ncontent-length: 2\r\n\r\nok")
+            wire.send(
+                b"HTTP/1.1 200 OK\r\nX-Big: " + b"v" * 14000 + b"\r\ncontent-length: 2\r\n\r\nok"
+            )
 
     wire = proxy(http(serve(handler).port)).connect()
     for _ in range(2):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from mtproxy.testing.configs import http
 
+from mtproxy.testing.configs import http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.payload import payload
 from mtproxy.testing.wire import Wire, as_wire
+
 
 def test_one_get(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port)).connect()
@@ -20,7 +21,9 @@ def test_one_get(proxy, origin: Origin) -> None:
 
 def test_the_request_is_forwarded_whole(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port)).connect()
-    answer = wire.request("GET /head?q=1&r=%20x HTTP/1.1\nHost: example.org\nX-Mixed-Case: Some Value")
+    answer = wire.request(
+        "GET /head?q=1&r=%20x HTTP/1.1\nHost: example.org\nX-Mixed-Case: Some Value"
+    )
     lines = answer.body.split(b"\r\n")
     assert lines[0] == b"GET /head?q=1&r=%20x HTTP/1.1"
     assert lines[1:-2] == [b"host: example.org", b"x-mixed-case: Some Value"]
@@ -47,7 +50,9 @@ def test_keep_alive_on_both_sides(proxy, origin: Origin) -> None:
 def test_pipelined_requests_are_answered_in_order(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port)).connect()
     sizes = [3, 70000, 0, 17, 1]
-    wire.send(b"".join(as_wire(f"GET /len/{size} HTTP/1.1\nhost: a\nx-id: r{size}") for size in sizes))
+    wire.send(
+        b"".join(as_wire(f"GET /len/{size} HTTP/1.1\nhost: a\nx-id: r{size}") for size in sizes)
+    )
     for size in sizes:
         answer = wire.read_response()
         assert answer.get("x-id") == f"r{size}".encode()
@@ -186,9 +191,7 @@ def test_interim_answers_pass(proxy, origin: Origin) -> None:
 
 def test_expect_100_continue(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port)).connect()
-    wire.send(
-        as_wire("POST /1xx/4 HTTP/1.1\nhost: a\ncontent-length: 6\nexpect: 100-continue")
-    )
+    wire.send(as_wire("POST /1xx/4 HTTP/1.1\nhost: a\ncontent-length: 6\nexpect: 100-continue"))
     assert wire.read_head().status == 100
     assert wire.read_head().status == 103
     wire.send(b"abcdef")

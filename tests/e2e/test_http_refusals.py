@@ -40,7 +40,10 @@ BAD_REQUESTS = {
     "a vertical tab before chunked": _POST + b"transfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
     "a chunk size that is no number": _POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n\r\n",
     "a chunk size with 0x": _POST + b"transfer-encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",
-    "a chunk size beyond 64 bits": _POST + b"transfer-encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n",
+    "a chunk size beyond 64 bits": _POST
+    + b"transfer-encoding: chunked\r\n\r\n"
+    + b"f" * 17
+    + b"\r\n",
     "more bytes than the chunk's size": _POST
     + b"transfer-encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
     "a trailer without colon": _POST
@@ -93,7 +96,11 @@ def test_good_requests_before_a_bad_one_are_answered(proxy, origin: Origin) -> N
 def test_pipelined_bytes_after_a_bad_request_are_dropped(proxy, origin: Origin) -> None:
     """The smuggler's way: what follows a refused message is never a request."""
     wire = proxy(http(origin.port)).connect()
-    wire.send(_POST + b"content-length: 3\r\ncontent-length: 40\r\n\r\n" + as_wire("GET /len/1 HTTP/1.1\nhost: a"))
+    wire.send(
+        _POST
+        + b"content-length: 3\r\ncontent-length: 40\r\n\r\n"
+        + as_wire("GET /len/1 HTTP/1.1\nhost: a")
+    )
     assert wire.read_response().status == 400
     assert wire.at_end()
     assert origin.requests == []

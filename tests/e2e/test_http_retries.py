@@ -41,7 +41,9 @@ def test_a_server_that_comes_back_in_time(proxy, sink: SyslogSink) -> None:
 
 def test_redispatch_to_the_other_server(proxy, origin: Origin, sink: SyslogSink) -> None:
     config = two_servers(free_port(), origin.port, be="option redispatch\n retries 1")
-    config = config.replace("default_backend", f"log 127.0.0.1:{sink.port} local0\n option httplog\n default_backend")
+    config = config.replace(
+        "default_backend", f"log 127.0.0.1:{sink.port} local0\n option httplog\n default_backend"
+    )
     wire = proxy(config).connect()
     for _ in range(2):
         assert wire.request("GET /len/5 HTTP/1.1\nhost: a").get("x-origin") == b"o1"
@@ -53,9 +55,8 @@ def test_redispatch_to_the_other_server(proxy, origin: Origin, sink: SyslogSink)
 
 def test_without_redispatch_the_server_is_tried_alone(proxy, origin: Origin) -> None:
     running = proxy(two_servers(free_port(), origin.port, be="no option redispatch\n retries 0"))
-    statuses = []
-    for _ in range(4):
-        statuses.append(running.connect().request("GET /len/5 HTTP/1.1\nhost: a").status)
+    get = "GET /len/5 HTTP/1.1\nhost: a"
+    statuses = [running.connect().request(get).status for _ in range(4)]
     assert sorted(statuses) == [200, 200, 503, 503]
 
 

@@ -84,7 +84,9 @@ def test_v4v6_and_v6only(proxy, origin: Origin) -> None:
 @needs_ipv6
 def test_forwardfor_over_ipv6(proxy, origin: Origin) -> None:
     port = free_port()
-    config = bound_to(f"[::1]:{port}", origin.port).replace("mode http", "mode http\n option forwardfor")
+    config = bound_to(f"[::1]:{port}", origin.port).replace(
+        "mode http", "mode http\n option forwardfor"
+    )
     running = proxy(config)
     running.wait_ready()
     with connect(("::1", port)) as wire:

@@ -113,7 +113,9 @@ def test_a_refusing_server_closes_the_client(proxy) -> None:
 @pytest.mark.parametrize("options", ["", SPLICE], ids=["copy", "splice"])
 def test_bulk_down(proxy, serve, options: str) -> None:
     data = payload("down", 20_000_000)
-    wire = proxy(tcp(serve(lambda w: w.send(data)).port, fe=options, be=options)).connect(seconds=20)
+    wire = proxy(tcp(serve(lambda w: w.send(data)).port, fe=options, be=options)).connect(
+        seconds=20
+    )
     assert digest(wire.read_to_end()) == digest(data)
 
 

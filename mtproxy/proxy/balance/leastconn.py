@@ -122,7 +122,7 @@ class LeastConn(Balancer):
                 heapify(heap)
             lock_drop(tid)
             if server is not None:
-                server.cur_sess += 1
+                server.counters.conn_cur += 1
             return server
 
         return pick

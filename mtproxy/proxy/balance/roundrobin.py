@@ -70,13 +70,13 @@ class RoundRobin(Balancer):
                 except IndexError:
                     pass
                 else:
-                    server.cur_sess += 1
+                    server.counters.conn_cur += 1
                     return server
             position = self._next(-1 if avoid is None else avoid.position, tid)
             if position < 0:
                 return None
             server = mine[position]
-            server.cur_sess += 1
+            server.counters.conn_cur += 1
             return server
 
         return pick

@@ -1,0 +1,382 @@
+"""The global wait queue: what one thread sees, and the interleavings of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mtproxy.sched.waitqueue import NEVER, WaitQueue
+from mtproxy.sync import stats
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.seeklock import SeekLock
+from mtproxy.testing.counts import zero_counts
+from mtproxy.testing.sequencer import BLOCKED, DONE, Sequencer, explore
+
+
+class Timer:
+    """The least that the queue needs of a task."""
+
+    __slots__ = ("expire", "name", "wq_key")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.expire: int | None = None
+        self.wq_key: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Timer {self.name} expire={self.expire} key={self.wq_key}>"
+
+
+def new_queue(*ticks: int) -> tuple[WaitQueue[Timer], list[Timer]]:
+    zero_counts(LockLabel.TASK_WQ, 8)
+    queue: WaitQueue[Timer] = WaitQueue()
+    timers = [Timer(f"t{number}") for number in range(len(ticks))]
+    for timer, tick in zip(timers, ticks, strict=True):
+        queue.queue(timer, tick, 0)
+    return queue, timers
+
+
+def locks_taken() -> int:
+    return stats.snapshot_of(LockLabel.TASK_WQ).locks
+
+
+# -- one thread -------------------------------------------------------------------------------
+
+
+def test_an_empty_queue() -> None:
+    queue, _ = new_queue()
+    assert queue.next_tick == NEVER
+    assert len(queue) == 0
+    assert queue.collect(NEVER - 1, 0) == []
+    queue._check()
+
+
+def test_due_ones_come_out_in_order() -> None:
+    queue, (a, b, c, d) = new_queue(30, 10, 20, 10)
+    assert queue.next_tick == 10
+    assert queue.collect(20, 0) == [b, d, c]
+    assert queue.next_tick == 30
+    assert (a.wq_key is None, b.wq_key is None) == (False, True)
+    queue._check()
+
+
+def test_nothing_due_takes_no_lock() -> None:
+    queue, _ = new_queue(100)
+    before = locks_taken()
+    assert queue.collect(99, 0) == []
+    assert locks_taken() == before
+
+
+def test_one_pass_is_bounded_and_the_rest_stays_due() -> None:
+    queue, timers = new_queue(*range(10))
+    assert queue.collect(50, 0, budget=4) == timers[:4]
+    assert queue.next_tick == 4
+    assert queue.collect(50, 0, budget=4) == timers[4:8]
+    assert queue.collect(50, 0, budget=4) == timers[8:]
+    assert queue.collect(50, 0, budget=4) == []
+
+
+def test_one_pass_upgrades_once() -> None:
+    queue, _ = new_queue(*range(10))
+    stats.reset(LockLabel.TASK_WQ)
+    queue.collect(50, 0)
+    counted = stats.snapshot_of(LockLabel.TASK_WQ)
+    assert (counted.read_locks, counted.seek_locks, counted.write_locks) == (1, 1, 1)
+
+
+def test_later_is_only_noted() -> None:
+    queue, (a,) = new_queue(10)
+    stats.reset(LockLabel.TASK_WQ)
+    assert not queue.queue(a, 25, 0)
+    counted = stats.snapshot_of(LockLabel.TASK_WQ)
+    assert (counted.read_locks, counted.write_locks) == (1, 0)
+    assert (a.expire, a.wq_key and a.wq_key[0], queue.next_tick) == (25, 10, 10)
+    assert queue.collect(10, 0) == []
+    assert queue.next_tick == 25
+    assert queue.collect(24, 0) == []
+    assert queue.collect(25, 0) == [a]
+
+
+def test_earlier_moves_the_entry_and_tells() -> None:
+    queue, (a, b) = new_queue(10, 20)
+    told: list[int] = []
+    queue.on_earlier = told.append
+    assert not queue.queue(b, 15, 0)
+    assert queue.queue(b, 5, 0)
+    assert told == [5]
+    assert queue.collect(10, 0) == [b, a]
+
+
+def test_the_hook_is_called_without_the_lock() -> None:
+    queue, (a,) = new_queue(10)
+    states: list[str] = []
+    queue.on_earlier = lambda tick: states.append(f"{tick} {queue.lock.state} {queue.next_tick}")
+    queue.queue(a, 3, 0)
+    queue.move(a, 2, 0)
+    assert states == ["3 U 3", "2 U 2"]
+
+
+def test_unlinked_ones_do_not_come_out() -> None:
+    queue, (a, b) = new_queue(10, 20)
+    assert queue.unlink(a, 0)
+    assert not queue.unlink(a, 0)
+    assert (a.expire, a.wq_key, queue.next_tick) == (None, None, 20)
+    assert queue.collect(30, 0) == [b]
+    assert not queue.unlink(b, 0)
+
+
+def test_disarmed_ones_are_dropped_when_their_entry_fires() -> None:
+    queue, (a, b) = new_queue(10, 20)
+    a.expire = None
+    assert queue.collect(30, 0) == [b]
+    assert a.wq_key is None
+
+
+def test_move_leaves_what_is_not_queued() -> None:
+    queue, (a,) = new_queue(10)
+    assert queue.move(a, 50, 0)
+    assert a.expire == 50
+    assert queue.move(a, 5, 0)
+    assert queue.next_tick == 5
+    assert queue.collect(5, 0) == [a]
+    assert not queue.move(a, 1, 0)
+    assert (a.expire, a.wq_key, queue.next_tick) == (5, None, NEVER)
+
+
+def test_an_error_leaves_no_lock_behind() -> None:
+    queue, (a, b) = new_queue(10, 20)
+    b.wq_key = (15, 99)  # corrupt: no such entry
+    with pytest.raises(ValueError, match="not in list"):
+        queue.unlink(b, 0)
+    assert queue.lock.state == "U"
+    assert queue.collect(10, 0) == [a]
+
+
+# -- interleavings ----------------------------------------------------------------------------
+
+
+def stepped(seq: Sequencer, *ticks: int) -> tuple[WaitQueue[Timer], list[Timer]]:
+    """A queue whose users stop at each operation on its lock."""
+    queue, timers = new_queue(*ticks)
+    queue.lock.waiter_factory = seq.waiter
+    seq.points(SeekLock, "take_read", "try_read_to_seek", "seek_to_write", "take_write")
+    return queue, timers
+
+
+def finished(queue: WaitQueue[Timer]) -> None:
+    assert queue.lock.state == "U"
+    queue.lock._check()
+    queue._check()
+
+
+def test_second_collector_leaves_at_once() -> None:
+    with Sequencer() as seq:
+        queue, timers = stepped(seq, 1, 2)
+        seq.spawn("a", queue.collect, 5, 0)
+        seq.spawn("b", queue.collect, 5, 1)
+        seq.run_to("b", "try_read_to_seek")  # b reads, and goes on to upgrade
+        seq.run_to("a", "seek_to_write")  # a was faster, and is scanning
+        assert seq.run_to("b", DONE) == DONE
+        assert seq.result("b") == []
+        assert seq.run_to("a", DONE) == DONE
+        assert seq.result("a") == timers
+        finished(queue)
+    assert stats.snapshot_of(LockLabel.TASK_WQ).failed_upgrades == 1
+
+
+def test_collector_waits_for_a_reader_to_leave() -> None:
+    with Sequencer() as seq:
+        queue, timers = stepped(seq, 1)
+        seq.wrap(SeekLock, "drop_read", before="drop_read")
+        seq.spawn("a", queue.collect, 5, 0)
+        seq.spawn("b", queue.move, timers[0], 9, 1)
+        seq.run_to("a", "seek_to_write")
+        seq.run_to("b", "drop_read")  # b has noted a later expiry under R
+        assert seq.step("a") == BLOCKED
+        assert seq.run_to("b", DONE) == DONE
+        seq.run_to("a", DONE)
+        # and a, deciding under W, sees it
+        assert (seq.result("a"), seq.result("b")) == ([], True)
+        assert (timers[0].expire, queue.next_tick) == (9, 9)
+        finished(queue)
+
+
+@pytest.mark.parametrize("budget", [1, 32])
+def test_two_collectors_never_get_the_same(budget: int) -> None:
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, timers = stepped(seq, 1, 2, 3)
+        seq.spawn("a", queue.collect, 2, 0, budget)
+        seq.spawn("b", queue.collect, 2, 1, budget)
+
+        def check() -> None:
+            got = seq.result("a") + seq.result("b")
+            assert len(got) == len(set(got))
+            assert 1 <= len(got) <= 2
+            if budget > 1:
+                assert set(got) == set(timers[:2])
+            assert timers[2].wq_key is not None
+            finished(queue)
+
+        return check
+
+    assert explore(scenario) > 20
+
+
+def test_collect_against_unlink() -> None:
+    """Either the collector gets the task or the one who unlinks it; never both, never nobody."""
+    outcomes = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, b) = stepped(seq, 1, 2)
+        seq.spawn("collect", queue.collect, 5, 0)
+        seq.spawn("unlink", queue.unlink, a, 1)
+
+        def check() -> None:
+            unlinked = seq.result("unlink")
+            got = seq.result("collect")
+            assert (a in got) is not unlinked
+            assert b in got
+            assert a.expire is None
+            assert len(queue) == 0
+            finished(queue)
+            outcomes.add(unlinked)
+
+        return check
+
+    explore(scenario)
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("tick", [0, 1, 3, 9])
+def test_collect_against_queue(tick: int) -> None:
+    """Whatever the order, the task ends in the queue at the new tick, or has run for it."""
+    outcomes = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, b) = stepped(seq, 1, 2)
+        seq.spawn("collect", queue.collect, 3, 0)
+        seq.spawn("queue", queue.queue, a, tick, 1)
+
+        def check() -> None:
+            got = seq.result("collect")
+            queued = a.wq_key is not None
+            assert a in got or queued
+            assert a.expire == tick
+            assert b in got
+            if tick > 3:
+                assert queued
+            finished(queue)
+            outcomes.add((a in got, queued))
+
+        return check
+
+    explore(scenario)
+    assert (True, True) in outcomes  # collected, then queued again
+    assert ((False, True) if tick > 3 else (True, False)) in outcomes
+
+
+@pytest.mark.parametrize("tick", [0, 3, 9])
+def test_collect_against_move(tick: int) -> None:
+    """A move that says True is obeyed; one that says False has changed nothing."""
+    outcomes = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, _) = stepped(seq, 1, 2)
+        seq.spawn("collect", queue.collect, 3, 0)
+        seq.spawn("move", queue.move, a, tick, 1)
+
+        def check() -> None:
+            got = seq.result("collect")
+            moved = seq.result("move")
+            outcomes.add(moved)
+            assert a.expire == (tick if moved else 1)
+            if moved and tick > 3:
+                assert a not in got
+                assert a.wq_key is not None
+            else:
+                assert a in got
+                assert a.wq_key is None
+            finished(queue)
+
+        return check
+
+    explore(scenario)
+    assert outcomes == {True, False}
+
+
+def test_collect_unlink_and_queue_again() -> None:
+    """While one thread scans, another takes a task out and queues it anew, a third collects too."""
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a,) = new_queue(1)
+        queue.lock.waiter_factory = seq.waiter
+        seq.points(SeekLock, "try_read_to_seek", "seek_to_write", "take_write")
+        requeued: list[bool] = []
+
+        def take_and_queue(tid: int) -> None:
+            if queue.unlink(a, tid):
+                queue.queue(a, 2, tid)
+                requeued.append(True)
+
+        seq.spawn("a", queue.collect, 5, 0)
+        seq.spawn("b", queue.collect, 5, 1)
+        seq.spawn("c", take_and_queue, 2)
+
+        def check() -> None:
+            runs = len(seq.result("a")) + len(seq.result("b"))
+            queued = a.wq_key is not None
+            # one owner at the end: a collector, or the queue
+            assert runs + queued == 1
+            assert not queued or requeued
+            finished(queue)
+
+        return check
+
+    assert explore(scenario) > 50
+
+
+# -- who sleeps must be told ------------------------------------------------------------------
+
+
+def sleeper_scenario(seq: Sequencer, announce_first: bool) -> Callable[[], None]:
+    """A thread computes its timeout and goes to sleep while another queues an earlier task."""
+    queue, (_, b) = new_queue(100, 100)
+    seq.wrap(WaitQueue, "_store_next", before="store", after="stored")
+    state = {"sleeping": False, "told": False, "until": NEVER}
+
+    def tell(_: int) -> None:
+        seq.at("hook")
+        if state["sleeping"]:
+            state["told"] = True
+
+    queue.on_earlier = tell
+
+    def go_to_sleep() -> None:
+        if announce_first:
+            state["sleeping"] = True
+            seq.at("announced")
+            state["until"] = queue.next_tick
+        else:
+            state["until"] = queue.next_tick
+            seq.at("looked")
+            state["sleeping"] = True
+
+    seq.spawn("sleeper", go_to_sleep)
+    seq.spawn("queuer", queue.queue, b, 10, 1)
+
+    def check() -> None:
+        assert state["until"] == 10 or state["told"]
+
+    return check
+
+
+def test_no_interleaving_lets_a_thread_oversleep() -> None:
+    assert explore(lambda seq: sleeper_scenario(seq, announce_first=True)) > 5
+
+
+def test_the_order_of_announcing_and_looking_matters() -> None:
+    """The documented order is needed: the other one oversleeps in some interleaving."""
+    with pytest.raises(AssertionError) as caught:
+        explore(lambda seq: sleeper_scenario(seq, announce_first=False))
+    assert any("looked" in note for note in caught.value.__notes__)
