@@ -77,7 +77,7 @@ def _clear_counters(cli: CliSession, args: list[str]) -> Answer:
         for proxy in runtime.proxies:
             number = proxy.settings.id
             if proxy.frontends:
-                runtime.baselines.clear((number, "F"), [f.counters for f in proxy.frontends])
+                runtime.baselines.clear((number, "F"), proxy.frontend_counters())
             if proxy.backends and proxy.shared is not None:
                 runtime.baselines.clear((number, "B"), [b.totals() for b in proxy.backends])
                 for server in proxy.shared.servers:
