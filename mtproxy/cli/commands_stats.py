@@ -79,7 +79,7 @@ def _clear_counters(cli: CliSession, args: list[str]) -> Answer:
             if proxy.frontends:
                 runtime.baselines.clear((number, "F"), proxy.frontend_counters())
             if proxy.backends and proxy.shared is not None:
-                runtime.baselines.clear((number, "B"), [b.totals() for b in proxy.backends])
+                runtime.baselines.clear((number, "B"), proxy.backend_counters())
                 for server in proxy.shared.servers:
                     sets = [side.counters for side in server.sides]
                     runtime.baselines.clear((number, server.id), sets)

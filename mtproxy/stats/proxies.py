@@ -137,7 +137,7 @@ def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = N
     shared = proxy.shared
     assert shared is not None
     number = proxy.settings.id
-    sets = [b.totals() for b in proxy.backends]
+    sets = proxy.backend_counters()
     http = proxy.settings.mode == "http"
     t = runtime.baselines.since_clear((number, "B"), sets)
     now = monotonic_ms()

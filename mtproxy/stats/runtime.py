@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import mtproxy
-from mtproxy.proxy.counters import BackendCounters, FrontendCounters, combined
+from mtproxy.proxy.counters import BackendCounters, FrontendCounters
 from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
@@ -58,7 +58,7 @@ class ProxyRuntime:
 
     def backend_counters(self) -> list[BackendCounters]:
         """The backend's counters, its servers' included where those count for it; copies."""
-        return [combined(b.counters, [s.counters for s in b.servers]) for b in self.backends]
+        return [b.totals() for b in self.backends]
 
 
 class Runtime:
