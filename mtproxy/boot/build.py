@@ -14,6 +14,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.boot.report import say
 from mtproxy.log import syslog
+from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
@@ -80,7 +81,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     settings = shared.settings
     room = Room()
     room.quiet = settings.global_.quiet
-    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
@@ -121,6 +122,7 @@ def _logger(
         mode=proxy.mode,
         options=proxy.options,
         log_format=proxy.log_format,
+        uri_length=int(glob.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
         thread_logs=thread_logs,
     )
 

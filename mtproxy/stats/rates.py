@@ -94,9 +94,9 @@ class Rates:
         last = self._last(key)
         return round(max(last.highest, last.current(total, self._clock())))
 
-    def peak(self, key: Key, current: int, of_one_thread: int) -> int:
-        """The highest value of a gauge that was seen."""
-        return max(self._peaks.get(key, 0), current, of_one_thread)
+    def peak(self, key: Key, current: int, of_one_thread: int, in_all: int = 0) -> int:
+        """The highest value of a gauge that was seen; at least 1 when `in_all` ever came."""
+        return max(self._peaks.get(key, 0), current, of_one_thread, int(in_all > 0))
 
     def clear(self) -> None:
         """Forget the highest values."""
