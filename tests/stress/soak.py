@@ -44,6 +44,8 @@ SERVER_TIMEOUT = 5.0
 #: a pipe pair kept for the next splice is no leak, a socket is
 KEPT_PIPES = 32
 MOST_GROWTH = 24_000_000
+#: dealt in random order: also a short run sees most of them
+_DECK = ["kill"] * 4 + ["restart"] * 2 + ["reset"] * 4 + ["stall"] * 3 + ["long stall"]
 
 CONFIG = """
 global
@@ -102,6 +104,7 @@ class Chaos(threading.Thread):
         self.origins = origins
         self.rng = random.Random(f"chaos-{seed}")
         self.healthy = healthy
+        self.deck: list[str] = []
         self.windows: list[tuple[float, float]] = []
         self.counts: collections.Counter[str] = collections.Counter()
         self.now = "healthy"
@@ -119,9 +122,10 @@ class Chaos(threading.Thread):
 
     def hurt(self) -> None:
         origin = self.rng.choice(self.origins)
-        what = self.rng.choices(
-            ["kill", "restart", "reset", "stall", "long stall"], [4, 2, 4, 3, 1]
-        )[0]
+        if not self.deck:
+            self.deck = list(_DECK)
+            self.rng.shuffle(self.deck)
+        what = self.deck.pop()
         self.now = f"{what} {origin.name}"
         self.counts[what] += 1
         begin = time.monotonic()
