@@ -34,11 +34,13 @@ FLAVOURS = {
 }
 #: Debug information makes the build slower and ten times as large, and helps nobody here.
 CFLAGS = "-O3 -g0"
+#: Again, behind the -g that configure adds to the flags of an LTO build.
+MAKE_FLAGS = "CFLAGS_NODIST=-g0"
 _VERSION = re.compile(r"^3\.13\.\d+")
 _PHASES = (
-    (b"Rebuilding with profile guided optimizations", "with the profile"),
-    (b"Running code to generate profile data", "profiling"),
     (b"Building with support for profile generation", "for the profile"),
+    (b" -m test --pgo", "profiling"),
+    (b"Rebuilding with profile guided optimizations", "with the profile"),
 )
 
 
@@ -65,7 +67,9 @@ def build(flavour: str) -> Path:
         prefix = cache / f"python-{version}t-{flavour}"
         log = paths.log_file(prefix.name)
         _room_for(cache, log)
-        with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder:
+        for left in cache.glob("build-*.tmp"):  # by a run that was killed: we hold the lock
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="build-", suffix=".tmp", dir=cache) as folder:
             _build(archive, version, flavour, prefix, Path(folder), log)
         return prefix / "bin" / "python3.13t"
 
@@ -139,11 +143,11 @@ def _build(
         f"configuring CPython {version}t",
     )
     run(
-        ["make", f"-j{jobs}"],
+        ["make", f"-j{jobs}", MAKE_FLAGS],
         f"compiling CPython {version}t ({flavour}, {jobs} jobs)",
         lambda: compiled(log.read_bytes()),
     )
-    run(["make", "install", f"DESTDIR={stage}"], f"installing into {prefix}")
+    run(["make", "install", MAKE_FLAGS, f"DESTDIR={stage}"], f"installing into {prefix}")
     made = stage / prefix.relative_to("/")
     shutil.rmtree(made / "lib" / "python3.13t" / "test", ignore_errors=True)
     _check_modules(made, hint, log)
@@ -152,6 +156,7 @@ def _build(
         "flavour": flavour,
         "source": archive.name,
         "configure": [*options, f"CFLAGS={CFLAGS}"],
+        "make": [MAKE_FLAGS],
         "compiler": _first_line([env.get("CC", "gcc"), "--version"]),
         "machine": platform.machine(),
     }
@@ -164,14 +169,13 @@ def _build(
 
 def compiled(log: bytes) -> str:
     """Return how far a build is, from what make has printed: phase and compiled files."""
-    for line, phase in _PHASES:
-        at = log.rfind(line)
-        if at >= 0:
-            if phase == "profiling":
-                tests = re.findall(rb"\[ *(\d+)/(\d+)[^]]*\] ", log[at:])
-                done = f"test {tests[-1][0].decode()} of {tests[-1][1].decode()}" if tests else ""
-                return f"{phase} {done}".strip()
-            return f"{_count(log[at:])} files compiled {phase}"
+    at, phase = max((log.rfind(line), phase) for line, phase in _PHASES)
+    if at >= 0 and phase == "profiling":
+        tests = re.findall(rb"\[ *(\d+)/(\d+)[^]]*\] ", log[at:])
+        done = f" test {tests[-1][0].decode()} of {tests[-1][1].decode()}" if tests else ""
+        return phase + done
+    if at >= 0:
+        return f"{_count(log[at:])} files compiled {phase}"
     return f"{_count(log)} files compiled"
 
 

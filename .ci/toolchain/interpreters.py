@@ -155,7 +155,7 @@ def _everywhere(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     uv = shutil.which("uv", path=environ.get("PATH", ""))
     if uv is not None:
         done = subprocess.run(
-            [uv, "python", "find", "--no-project", "3.13t"],
+            [uv, "python", "find", "--system", "--no-project", "3.13t"],
             capture_output=True,
             text=True,
             env={**environ, "UV_PYTHON_DOWNLOADS": "never"},

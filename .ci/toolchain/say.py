@@ -6,6 +6,8 @@ and exit code 1; it always says what to do next.
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,8 @@ TERMINAL_INTERVAL = 1.0
 LOG_INTERVAL = 15.0
 #: A command that ends sooner shows no sign of life at all.
 QUIET_SECONDS = 3.0
+#: How long a command may take to end when it is asked to, before it is made to.
+PATIENCE = 5.0
 
 
 class Failure(Exception):
@@ -121,7 +125,13 @@ def run(
         output.flush()
         try:
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, cwd=cwd
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=env,
+                cwd=cwd,
+                process_group=0,
             )
         except OSError as error:
             raise Failure(f"{doing}: cannot start {words[0]}: {error}", hint, log) from error
@@ -139,7 +149,21 @@ def run(
         finally:
             ticker.close()
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                _end(process)
     if code:
         raise Failure(f"{doing}: {words[0]} exited with code {code}", hint, log)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all that it started, in its own process group: asked first, then made to.
+
+    make passes no signal on to the commands of its commands.
+    """
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        os.killpg(process.pid, sign)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    process.wait()

@@ -17,21 +17,22 @@ OTHER = b"gcc -shared _ssl.o -o _ssl.so\nrm -f x\n./configure --with-c\n"
         (b"", "0 files compiled"),
         (OTHER + COMPILE * 3 + LIBTOOL + OTHER, "4 files compiled"),
         (
-            b"Building with support for profile generation:\n" + COMPILE * 2,
-            "2 files compiled for the profile",
-        ),
-        (
-            COMPILE * 9 + b"Running code to generate profile data (this can take a while):\n",
+            COMPILE * 9 + b"./python -m test --pgo --timeout=\n",
             "profiling",
         ),
         (
             b"Running code to generate profile data (this can take a while):\n"
+            b"Building with support for profile generation:\n" + COMPILE * 2,
+            "2 files compiled for the profile",
+        ),
+        (
+            b"./python -m test --pgo --timeout=\n"
             b"0:00:01 load avg: 1.00 [ 1/44] test_array\n0:00:09 [12/44/1] test_bytes\n",
             "profiling test 12 of 44",
         ),
         (
             COMPILE * 9
-            + b"Running code to generate profile data\n[44/44] test_x\n"
+            + b"./python -m test --pgo --timeout=\n[44/44] test_x\n"
             + b"Rebuilding with profile guided optimizations:\n"
             + COMPILE,
             "1 files compiled with the profile",

@@ -44,6 +44,22 @@ def test_a_command_that_takes_too_long_is_ended(log: Path) -> None:
         run(["sleep", "60"], log=log, doing="waiting", hint="", timeout=0.1)
 
 
+@pytest.mark.parametrize("answer", ["", "trap '' TERM; "])
+def test_a_command_is_ended_with_its_children(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(say, "PATIENCE", 0.2)
+    process = subprocess.Popen(
+        ["sh", "-c", f"{answer}sh -c '{answer}echo here; sleep 60; :'; :"],
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        say._end(process)
+        # The pipe ends only when the last of them is gone.
+        assert process.stdout.read() == b""
+
+
 def test_a_long_command_shows_that_it_is_alive(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
