@@ -11,10 +11,8 @@ from mtproxy.base.settings import (
     BindSettings,
     ProxySettings,
     Settings,
-    StatsSocket,
 )
 from mtproxy.boot.report import say
-from mtproxy.cli.connection import CliStarter
 from mtproxy.log import syslog
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
 from mtproxy.net.listener import Acceptor
@@ -22,19 +20,11 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stats.runtime import Runtime
 from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
-
-#: what make_logger calls the formats
-_LOG_OPTIONS = {
-    "httplog": frozenset({"httplog"}),
-    "httplog-clf": frozenset({"httplog clf"}),
-    "tcplog": frozenset({"tcplog"}),
-}
 
 
 @dataclass(slots=True)
@@ -119,26 +109,6 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     return room
 
 
-def add_to_runtime(runtime: Runtime, room: Room, shared: Shared) -> None:
-    """Show this thread's side to the reports."""
-    runtime.thread_logs.append(room.thread_logs)
-    for proxy in runtime.proxies:
-        front = room.fronts.get(proxy.name) if proxy.settings.is_frontend else None
-        if front is not None:
-            proxy.frontends.append(front.frontend)
-        if proxy.settings.is_backend:
-            proxy.backends.append(room.backends[proxy.name])
-            proxy.shared = shared.backends[proxy.name]
-
-
-def open_runtime_sockets(
-    ctx: ThreadContext, runtime: Runtime, sockets: list[tuple[StatsSocket, socket.socket]]
-) -> None:
-    """Serve the runtime sockets on this thread alone."""
-    for stats_socket, sock in sockets:
-        Acceptor(ctx, sock, CliStarter(runtime, stats_socket), lambda: 1, spread=False)
-
-
 def _logger(
     proxy: ProxySettings, shared: Shared, ctx: ThreadContext, thread_logs: ThreadLogs
 ) -> Logger:
@@ -149,7 +119,8 @@ def _logger(
         shared.pid,
         ctx,
         mode=proxy.mode,
-        options=proxy.options | _LOG_OPTIONS.get(proxy.log_format, frozenset()),
+        options=proxy.options,
+        log_format=proxy.log_format,
         thread_logs=thread_logs,
     )
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import sys
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings, StatsSocket
-from mtproxy.boot import build, limits, process
+from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
+from mtproxy.boot import build, limits, process, runtime_socket
 from mtproxy.boot.report import say
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
-from mtproxy.stats.runtime import Runtime
 from mtproxy.stream.connect import purge_idle
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats
 
 DEFAULT_BACKLOG = 4096
-RUNTIME_BACKLOG = 128
 MAX_THREADS = 64
 
 
@@ -42,7 +39,8 @@ def run(settings: Settings, options: CommandLine) -> int:
         say("WARNING", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
     listeners, failures = _bind_all(settings)
-    sockets = _bind_runtime_sockets(settings, failures)
+    runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
+    failures += runtime_failures
     if failures:
         for failure in failures:
             say("ALERT", failure)
@@ -65,18 +63,16 @@ def run(settings: Settings, options: CommandLine) -> int:
     depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
     pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
-    runtime = Runtime(settings, pool, maxconn=found.maxconn, ulimit_n=found.maxsock)
-    runtime.listeners = len(listeners) + len(sockets)
+    runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.room = room = build.build_room(ctx, shared)
-        build.add_to_runtime(runtime, room, shared)
         build.open_acceptors(ctx, room, shared)
+        runtime_socket.add_thread(ctx, room, runtime)
         ctx.housekeepers.append(_housekeeping)
 
     def ready(ctx: ThreadContext) -> None:
-        build.open_runtime_sockets(ctx, runtime, sockets)
-        ctx.housekeepers.append(lambda _ctx: runtime.rates.sample())
+        runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         process.stop_others(options.stop_pids, at_once=options.stop_at_once)
         if not quiet:
@@ -84,7 +80,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         gc.collect()
         gc.freeze()
 
-    pool.on_soft_stop.append(_stop_listening)
+    pool.on_soft_stop.append(_ListenStop(shared, nbthread))
     _install_signals(pool, settings)
     pool.run(setup, ready)
     return 1 if pool.failed else 0
@@ -117,18 +113,6 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
             else:
                 listeners.append(build.BoundListener(proxy, bind, sock))
     return listeners, failures
-
-
-def _bind_runtime_sockets(
-    settings: Settings, failures: list[str]
-) -> list[tuple[StatsSocket, socket.socket]]:
-    sockets = []
-    for stats_socket in settings.global_.stats_sockets:
-        try:
-            sockets.append((stats_socket, listen(stats_socket.bind, RUNTIME_BACKLOG)))
-        except BindError as e:
-            failures.append(f"Starting frontend GLOBAL: {e}")
-    return sockets
 
 
 def _describe(bind: BindSettings) -> str:
@@ -165,14 +149,32 @@ def _housekeeping(ctx: ThreadContext) -> None:
         _leave_when_empty(ctx)
 
 
-def _stop_listening(ctx: ThreadContext) -> None:
-    """Soft stop on one thread: no new connections; idle ones are closed by their streams."""
-    for acceptor in ctx.room.acceptors:
-        acceptor.pause()
-    for front in ctx.room.fronts.values():
-        for stream in list(front.streams):
-            stream.task.wake()
-    _leave_when_empty(ctx)
+class _ListenStop:
+    """Soft stop: every thread takes the listening sockets off its poller, then thread 0 closes them.
+
+    Closing them earlier would give their numbers to others while pollers still know them.
+    """
+
+    def __init__(self, shared: build.Shared, nbthread: int) -> None:
+        self.shared = shared
+        self.left = nbthread
+
+    def __call__(self, ctx: ThreadContext) -> None:
+        room = ctx.room
+        for acceptor in room.acceptors:
+            acceptor.pause()
+        for front in room.fronts.values():
+            for stream in list(front.streams):
+                stream.task.wake()  # an idle one closes itself
+        ctx.pool.run_on(0, self.paused)
+
+    def paused(self, ctx: ThreadContext) -> None:
+        """On thread 0, once for each thread."""
+        self.left -= 1
+        if self.left == 0:
+            for listener in self.shared.listeners:
+                listener.sock.close()
+            _leave_when_empty(ctx)
 
 
 def _leave_when_empty(ctx: ThreadContext) -> None:

@@ -101,7 +101,7 @@ def version_text(level: int) -> str:
     HAProxy whose language is understood, and `TARGET` names the platform as HAProxy's builds do.
     """
     lines = [
-        f"mtproxy {__version__} - runs haproxy.cfg on free-threaded Python",
+        f"mtproxy version {__version__} - runs haproxy.cfg on free-threaded Python",
         f"HAProxy version {HAPROXY_LEVEL} is the language level of the configuration",
     ]
     if level < 2:

@@ -120,8 +120,8 @@ def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
         for server in proxy.shared.servers:
             sides = sorted(server.sides, key=lambda side: side.tid)
             idle = [len(side.idle) for side in sides]
-            used = sum(side.counters.conn_cur for side in sides)
-            highest = max((side.counters.conn_max for side in sides), default=0)
+            used = server.sessions()
+            highest = max([used, *(side.counters.conn_max for side in sides)])
             address, port = _host_and_port(server)
             yield (
                 f"{proxy.name}/{server.name} {proxy.settings.id}/{server.id} {address} {port} - "

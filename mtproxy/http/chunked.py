@@ -1,13 +1,15 @@
 """The chunked coding (RFC 9112 section 7.1), incremental and strict, with its encoder.
 
-A `ChunkedReader` is fed the bytes of one body as they come, in any pieces. `feed` gives back the payload; `relay`
-gives back the same chunks for the next connection, which for well-formed input are the very bytes that came: no
-payload is copied. A reader serves one of the two for its whole life. It holds no more than one partial size line or
-the trailer section, and belongs to one stream (and so to one thread).
+A `ChunkedReader` is fed the bytes of one body as they come, in any pieces. `feed` gives back the
+payload; `relay` gives back the same chunks for the next connection, which for well-formed input
+are the very bytes that came: no payload is copied. A reader serves one of the two for its whole
+life. It holds no more than one partial size line or the trailer section, and belongs to one
+stream (and so to one thread).
 
-Refused with BadMessage, where HAProxy 2.6 or h11 take it: line ends without CR, extensions with control characters, sizes
-of more than 15 significant digits. Extensions are dropped, and so are trailer fields that frame, route or
-authenticate a message.
+Refused with BadMessage, where HAProxy 2.6 or h11 take it: line ends without CR, extensions with
+control characters, sizes of more than 15 significant digits, trailer fields that frame or route a
+message. Extensions are dropped, and so are trailer fields that a message may have in its head
+only.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ TRAILERS_MAX: Final = 15360
 #: default number of trailer fields
 TRAILER_FIELDS_MAX: Final = 100
 
+#: fields that frame or route a message: a trailer section with one is refused, like an attack
+REFUSED_TRAILERS: Final = frozenset({b"content-length", b"host", b"transfer-encoding"})
 #: fields that a trailer section must not carry on (RFC 9110 section 6.5.1): they are dropped
 FORBIDDEN_TRAILERS: Final = frozenset(
     {
@@ -33,12 +37,10 @@ FORBIDDEN_TRAILERS: Final = frozenset(
         b"cache-control",
         b"connection",
         b"content-encoding",
-        b"content-length",
         b"content-range",
         b"content-type",
         b"cookie",
         b"expect",
-        b"host",
         b"keep-alive",
         b"max-forwards",
         b"proxy-authenticate",
@@ -48,7 +50,6 @@ FORBIDDEN_TRAILERS: Final = frozenset(
         b"set-cookie",
         b"te",
         b"trailer",
-        b"transfer-encoding",
         b"upgrade",
         b"www-authenticate",
     }
@@ -89,8 +90,9 @@ def encode_last(trailers: Iterable[Header]) -> bytes:
 class ChunkedReader:
     """Reads one chunked body.
 
-    `done` turns True after the empty line that ends the trailer section; then `trailers` holds the trailer fields
-    that may go on, and `rest` the bytes after the message. `payload` counts the payload's bytes so far.
+    `done` turns True after the empty line that ends the trailer section; then `trailers` holds
+    the trailer fields that may go on, and `rest` the bytes after the message. `payload` counts
+    the payload's bytes so far.
     """
 
     __slots__ = (
@@ -132,8 +134,8 @@ class ChunkedReader:
     def relay(self, data: bytes) -> list[bytes]:
         """The chunks that `data` brought, to be sent on: pieces in order, none empty.
 
-        Size lines come out without extensions, trailers in their wire form. Raises BadMessage (400) without giving
-        back anything of `data`. Bytes fed after the end are added to `rest`.
+        Size lines come out without extensions, trailers in their wire form. Raises BadMessage
+        (400) without giving back anything of `data`. Bytes fed after the end are added to `rest`.
         """
         out: list[bytes] = []
         self._read(data, out, relay=True)
@@ -244,6 +246,8 @@ class ChunkedReader:
             if header is None:
                 error = refuse_field_line(line, -1)
                 raise BadMessage(400, f"{error.reason} (trailer)")
+            if header[0] in REFUSED_TRAILERS:
+                raise BadMessage(400, "a trailer field that frames or routes a message")
             if header[0] not in FORBIDDEN_TRAILERS:
                 self.trailers.append(header)
         return end + 4

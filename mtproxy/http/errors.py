@@ -10,8 +10,8 @@ class BadMessage(Exception):
     """A message that is refused.
 
     `status` is the code to answer a client with (a bad response is answered with 502 whatever it
-    says); `reason` says in a few words what was wrong; `position` is the offset, in the bytes given
-    to the reader, of the element that is wrong (-1: unknown).
+    says); `reason` says in a few words what was wrong; `position` is the offset, in the bytes
+    given to the reader, of the element that is wrong (-1: unknown).
     """
 
     def __init__(self, status: int, reason: str, position: int = -1) -> None:

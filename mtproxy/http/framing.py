@@ -1,7 +1,7 @@
 """Where a head ends, how many bytes follow it, and whose connection it speaks of: both directions.
 
-RFC 9112 sections 2.2, 6 and 9. Pure functions over bytes and header lists; `scan_fields` uses the caller's
-HeadCache, the rest may be called by any thread.
+RFC 9112 sections 2.2, 6 and 9. Pure functions over bytes and header lists; `scan_fields` uses the
+caller's HeadCache, the rest may be called by any thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.headers import (
     K_BAD_HOST,
@@ -20,6 +19,7 @@ from mtproxy.http.headers import (
     K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_UPGRADE,
+    HeadCache,
     Header,
     make_header,
     parse_field_line,
@@ -42,12 +42,12 @@ _search_hopeless = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)|[\x00-\x08\x0b\x0c\x0e-\x
 def find_head_end(
     buf: bytes | bytearray, start: int = 0, limit: int = NO_LIMIT, seen: int = 0
 ) -> int:
-    """Index after the empty line that ends the head which begins at `start`, or -1: needs more bytes.
+    """Index after the empty line that ends the head which begins at `start`; -1: needs more.
 
-    Empty lines before the start line belong to the head (`parse_request_head` drops them). `limit` is the
-    longest head in bytes. `seen` may give the length that `buf` had in the call before, so that a head that comes
-    in many pieces is not looked at again and again. Raises BadMessage (400) as soon as the bytes cannot become a
-    good head.
+    Empty lines before the start line belong to the head (`parse_request_head` drops them).
+    `limit` is the longest head in bytes. `seen` may give the length that `buf` had in the call
+    before, so that a head that comes in many pieces is not looked at again and again. Raises
+    BadMessage (400) as soon as the bytes cannot become a good head.
     """
     end = buf.find(b"\r\n\r\n", start)
     if end > start and buf[start] != 13:
@@ -84,21 +84,26 @@ def skip_empty_lines(buf: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_lines(
-    lines: list[bytes], headers: list[Header], cache: HeadCache, position: int, status: int
-) -> None:
-    """Parse the lines whose place in `headers` holds None, and let the cache remember them.
+    lines: list[bytes],
+    found: list[Header | None],
+    cache: HeadCache,
+    position: int,
+    status: int,
+) -> list[Header]:
+    """The headers of all lines: those that the cache knew stand in `found`, the others are parsed.
 
     `position` is the offset of the first line within the head. Raises BadMessage with `status`.
     """
-    for index, header in enumerate(headers):
+    headers: list[Header] = []
+    for line, header in zip(lines, found, strict=True):
         if header is None:
-            line = lines[index]
             header = parse_field_line(line)
             if header is None:
-                position += sum(map(len, lines[:index])) + 2 * index
+                position += sum(map(len, lines[: len(headers)])) + 2 * len(headers)
                 raise refuse_field_line(line, position, status)
             cache.keep_line(line, header)
-            headers[index] = header
+        headers.append(header)
+    return headers
 
 
 def parse_length(value: bytes, status: int) -> tuple[int, bytes]:
@@ -121,8 +126,8 @@ def parse_length(value: bytes, status: int) -> tuple[int, bytes]:
 def check_codings(values: list[bytes], status: int) -> None:
     """Accept the transfer coding `chunked` alone. Raises BadMessage otherwise.
 
-    Other codings before one final chunked are well-formed but not supported: 422. Whatever else leaves the
-    length of the message in doubt: `status` (RFC 9112 section 6.3, rule 4).
+    Other codings before one final chunked are well-formed but not supported: 422. Whatever else
+    leaves the length of the message in doubt: `status` (RFC 9112 section 6.3, rule 4).
     """
     codings = [part.strip(b" \t").lower() for value in values for part in value.split(b",")]
     if codings == [b"chunked"]:
@@ -137,10 +142,11 @@ def scan_fields(
 ) -> tuple[list[Header], int, int, bool, bool, bytes | None, bool]:
     """Read the fields that the codec acts upon.
 
-    Returns `(headers, connection, length, chunked, doubtful, upgrade, expect)`: the list with one plain
-    Content-Length or, when chunked, none; the CONNECTION_* bits; the length (-1: none); whether the body is
-    chunked; whether Content-Length stood beside Transfer-Encoding, so that the connection must not be used
-    again; the value of Upgrade; whether 100-continue is expected. Raises BadMessage with `status`.
+    Returns `(headers, connection, length, chunked, doubtful, upgrade, expect)`: the list with one
+    plain Content-Length or, when chunked, none; the CONNECTION_* bits; the length (-1: none);
+    whether the body is chunked; whether Content-Length stood beside Transfer-Encoding, so that
+    the connection must not be used again; the value of Upgrade; whether 100-continue is expected.
+    Raises BadMessage with `status`.
     """
     connection = 0
     length = -1
@@ -170,10 +176,9 @@ def scan_fields(
             upgrade = value if upgrade is None else upgrade + b", " + value
         elif kind == K_EXPECT:
             expect = expect or value.lower() == b"100-continue"
-        elif kind == K_BAD_HOST:
-            # a response may carry a header of this name; it means nothing there
-            if status == 400:
-                raise BadMessage(400, "bad Host")
+        elif kind == K_BAD_HOST and status == 400:
+            # in a response a field of this name means nothing
+            raise BadMessage(400, "bad Host")
     if codings is not None:
         check_codings(codings, status)
         if digits is not None:

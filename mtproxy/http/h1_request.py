@@ -1,16 +1,16 @@
 """Request heads: the bytes of one head in, a `RequestHead` out, or BadMessage.
 
-The way of most requests: one dict look-up for the start line and one for the header block; a block that is not
-known costs one look-up a line and a pass over the kinds. Only fields that the codec acts upon cost more. What
-is refused, and why, stands in docs/http1.md. Called by the thread that owns the HeadCache given.
+The way of most requests: one dict look-up for the start line and one for the header block; a
+block that is not known costs one look-up a line and a pass over the kinds. Only fields that the
+codec acts upon cost more. What is refused, and why, stands in docs/http1.md. Called by the thread
+that owns the HeadCache given.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, cast
 
-from mtproxy.http.cache import HeadCache, RequestFields, RequestStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import (
     lists_websocket,
@@ -20,22 +20,26 @@ from mtproxy.http.framing import (
     without,
 )
 from mtproxy.http.headers import (
+    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
-    K_CONTENT_LENGTH,
     K_HOST,
     K_PASSIVE,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
+    MAX_HEADERS,
     TCHAR,
+    HeadCache,
     Header,
+    RequestFields,
+    RequestStart,
     make_header,
 )
 from mtproxy.http.uri import ASTERISK, ORIGIN, agree, target_form
 
-# HAProxy takes several spaces between the parts, and so do its users' scripts; the line goes on with
-# single ones. A fragment is not part of a target (RFC 9112 section 3.2).
+# HAProxy takes several spaces between the parts, and so do its users' scripts; the line goes on
+# with single ones. A fragment is not part of a target (RFC 9112 section 3.2).
 _match_start = re.compile(
     rb"([" + TCHAR + rb"]+) +([\x21\x22\x24-\x7e]+) +HTTP/1\.([0-9])"
 ).fullmatch
@@ -53,11 +57,12 @@ _WEBSOCKET_KEY_LENGTH: Final = 24
 class RequestHead:
     """A parsed request head. Its owner may change every attribute; it belongs to one thread.
 
-    `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or when the body is
-    `chunked`. `keep_alive` is the client's wish after version and Connection, and False where the framing
-    forbids a further message. `upgrade` is the value of Upgrade if Connection lists it. `host` is the value of
-    Host. `start_line` is the normal form of the request line, for logs; `start_wire` the same with CRLF, to be sent
-    as long as method and target stay what they are.
+    `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or
+    when the body is `chunked`. `keep_alive` is the client's wish after version and Connection,
+    and False where the framing forbids a further message. `upgrade` is the value of Upgrade if
+    Connection lists it. `host` is the value of Host. `start_line` is the normal form of the
+    request line, for logs; `start_wire` the same with CRLF, to be sent as long as method and
+    target stay what they are.
     """
 
     __slots__ = (
@@ -97,46 +102,67 @@ def request_line(method: bytes, target: bytes, version: int) -> bytes:
     return b"%s %s HTTP/1.%d\r\n" % (method, target, version - 10)
 
 
-def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
+def parse_request_head(
+    data: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
+) -> RequestHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
-    Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have in HTTP/1.0;
-    422 for a transfer coding that is not supported. Raises ValueError if `data` does not end as a head does.
+    Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have
+    in HTTP/1.0; 422 for a transfer coding that is not supported. Raises ValueError if `data` does
+    not end as a head does.
     """
     line, _, block = data.partition(b"\r\n")
     start = cache.requests.get(line)
     if start is None:
         if not line:
-            return parse_request_head(data[skip_empty_lines(data) :], cache)
+            return _parse_after_empty_lines(data, cache, max_headers)
         start = _parse_start_line(line, cache)
     head = RequestHead()
     head.method, head.target, version, head.start_line, head.start_wire, form = start
     head.version = version
-    if not form:
-        fields = cache.request_blocks.get(block)
-        if fields is not None:
-            (
-                headers,
-                head.content_length,
-                head.chunked,
-                head.keep_alive,
-                head.upgrade,
-                head.expect_continue,
-                head.host,
-            ) = fields
-            head.headers = headers.copy()
-            return head
+    fields = None if form else cache.request_blocks.get(block)
+    if fields is None:
+        fields = _parse_block(head, block, len(line) + 2, form, cache, max_headers)
+    (
+        headers,
+        head.content_length,
+        head.chunked,
+        head.keep_alive,
+        head.upgrade,
+        head.expect_continue,
+        head.host,
+    ) = fields
+    if len(headers) > max_headers:
+        raise BadMessage(400, "too many headers")
+    # the list in the cache stays as it is
+    head.headers = headers.copy()
+    return head
 
+
+def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) -> RequestHead:
+    skipped = skip_empty_lines(data)
+    try:
+        return parse_request_head(data[skipped:], cache, max_headers)
+    except BadMessage as error:
+        if error.position < 0:
+            raise
+        raise BadMessage(error.status, error.reason, error.position + skipped) from None
+
+
+def _parse_block(
+    head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache, max_headers: int
+) -> RequestFields:
+    """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
     if lines.pop() or lines.pop():
         raise ValueError("not a whole head")
-    headers = list(map(cache.get, lines))  # type: ignore[arg-type]
-    known = None not in headers
-    if not known:
-        parse_lines(lines, headers, cache, len(line) + 2, 400)
-    if len(headers) > cache.max_headers:
+    found = list(map(cache.get, lines))
+    known = None not in found
+    if len(lines) > max_headers:
         raise BadMessage(400, "too many headers")
-
+    headers = cast("list[Header]", found)
+    if not known:
+        headers = parse_lines(lines, found, cache, position, 400)
     host = None
     special = form
     for header in headers:
@@ -146,26 +172,13 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
                 host = header[1]
             elif kind < K_PASSIVE:
                 special = 1
-    if not special:
-        fields = (headers, -1, False, True, None, False, host)
-    else:
+    if special:
         fields = _read_fields(head, headers, form, host, cache)
-    if known and not form:
-        cache.keep_request_block(block, fields)
-        headers = fields[0].copy()
     else:
-        headers = fields[0]
-    _, *values = fields
-    head.headers = headers
-    (
-        head.content_length,
-        head.chunked,
-        head.keep_alive,
-        head.upgrade,
-        head.expect_continue,
-        head.host,
-    ) = values
-    return head
+        fields = (headers, -1, False, True, None, False, host)
+    if known and not form:
+        cache.keep(cache.request_blocks, block, fields, BLOCK_MAX)
+    return fields
 
 
 def _parse_start_line(line: bytes, cache: HeadCache) -> RequestStart:
@@ -180,7 +193,8 @@ def _parse_start_line(line: bytes, cache: HeadCache) -> RequestStart:
         form = form or _OTHER
     wire = request_line(method, target, version)
     start = (method, target, version, wire[:-2], wire, form)
-    cache.keep_request(line, start)
+    if b"?" not in target:
+        cache.keep(cache.requests, line, start)
     return start
 
 
@@ -226,15 +240,12 @@ def _read_fields(
                 raise BadMessage(413, "body on a method that has none in HTTP/1.0")
             # RFC 9112 section 6.1: chunked is not of HTTP/1.0, nothing may follow
             doubtful = doubtful or chunked
-        if upgrade is not None:
+        if upgrade is not None and connection & CONNECTION_UPGRADE:
             # a request with a body is not upgraded: the offer is withdrawn
             headers = without(headers, K_UPGRADE)
             upgrade = None
         if doubtful:
             keep_alive = False
-    elif method == b"CONNECT":
-        headers = without(headers, K_CONTENT_LENGTH)
-        length = -1
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
     elif lists_websocket(upgrade):

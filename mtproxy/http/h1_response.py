@@ -1,18 +1,18 @@
 """Response heads: the bytes of one head in, a `ResponseHead` out, or BadMessage.
 
-The same way as in h1_request: one look-up for the status line, one for the header block or one a line.
-Called by the thread that owns the HeadCache given.
+The same way as in h1_request: one look-up for the status line, one for the header block or one a
+line. Called by the thread that owns the HeadCache given.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, cast
 
-from mtproxy.http.cache import HeadCache, ResponseFields, ResponseStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
+    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
@@ -20,7 +20,11 @@ from mtproxy.http.headers import (
     K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_WEBSOCKET_ACCEPT,
+    MAX_HEADERS,
+    HeadCache,
     Header,
+    ResponseFields,
+    ResponseStart,
 )
 
 #: how the body after a response head is delimited
@@ -29,7 +33,8 @@ BODY_LENGTH: Final = 1
 BODY_CHUNKED: Final = 2
 BODY_UNTIL_CLOSE: Final = 3
 
-# a status line may lack its reason, and even the space before it; spaces before the reason are dropped
+# a status line may lack its reason, and even the space before it; spaces before the reason are
+# dropped
 _match_start = re.compile(
     rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: [ \t]*([\t\x20-\x7e\x80-\xff]*))?"
 ).fullmatch
@@ -48,11 +53,12 @@ _EMPTY: Final = 3
 class ResponseHead:
     """A parsed response head. Its owner may change every attribute; it belongs to one thread.
 
-    `version` is 10 or 11. `content_length` is -1 when there is none or when the body is `chunked`.
-    `keep_alive` is the server's wish after version and Connection, and False where the framing forbids a
-    further message. `upgrade` is the value of Upgrade if Connection lists it. `body` is the BODY_* rule for the
-    method that the head was parsed for. `start_line` is the normal form of the status line; `start_wire`
-    the same with CRLF, to be sent as long as status and reason stay what they are.
+    `version` is 10 or 11. `content_length` is -1 when there is none or when the body is
+    `chunked`. `keep_alive` is the server's wish after version and Connection, and False where the
+    framing forbids a further message. `upgrade` is the value of Upgrade if Connection lists it.
+    `body` is the BODY_* rule for the method that the head was parsed for. `start_line` is the
+    normal form of the status line; `start_wire` the same with CRLF, to be sent as long as status
+    and reason stay what they are.
     """
 
     __slots__ = (
@@ -84,7 +90,8 @@ class ResponseHead:
     def body_mode(self, method: bytes) -> int:
         """The BODY_* rule of this response to a request with `method` (RFC 9112 section 6.3).
 
-        After 101 and after 2xx to CONNECT there is no body either: what follows belongs to the tunnel.
+        After 101 and after 2xx to CONNECT there is no body either: what follows belongs to the
+        tunnel.
         """
         status = self.status
         if method == b"HEAD" or status < 200 or status == 204 or status == 304:
@@ -106,12 +113,14 @@ def status_line(version: int, status: int, reason: bytes) -> bytes:
     return b"HTTP/1.%d %d %s\r\n" % (version - 10, status, reason)
 
 
-def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) -> ResponseHead:
+def parse_response_head(
+    data: bytes, request_method: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
+) -> ResponseHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
-    Raises BadMessage (502, and 422 where the server used a transfer coding that is not supported; the client gets
-    502 either way). Raises ValueError if `data` does not end as a head does. A 101 to a request that asked for
-    no upgrade is for the caller to refuse.
+    Raises BadMessage (502, and 422 where the server used a transfer coding that is not supported;
+    the client gets 502 either way). Raises ValueError if `data` does not end as a head does. A
+    101 to a request that asked for no upgrade is for the caller to refuse.
     """
     line, _, block = data.partition(b"\r\n")
     start = cache.responses.get(line)
@@ -120,48 +129,49 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     head = ResponseHead()
     head.status, head.reason, version, head.start_line, head.start_wire, rule = start
     head.version = version
-    if not rule:
-        fields = cache.response_blocks.get(block)
-        if fields is not None:
-            headers, length, chunked, head.keep_alive, head.upgrade = fields
-            head.headers = headers.copy()
-            head.content_length = length
-            head.chunked = chunked
-            if request_method == b"GET":
-                # body_mode, without a call
-                head.body = (
-                    BODY_LENGTH if length >= 0 else BODY_CHUNKED if chunked else BODY_UNTIL_CLOSE
-                )
-            else:
-                head.body = head.body_mode(request_method)
-            return head
+    fields = None if rule else cache.response_blocks.get(block)
+    if fields is None:
+        fields = _parse_block(head, block, len(line) + 2, rule, cache, max_headers)
+    headers, length, chunked, head.keep_alive, head.upgrade = fields
+    if len(headers) > max_headers:
+        raise BadMessage(502, "too many headers")
+    # the list in the cache stays as it is
+    head.headers = headers.copy()
+    head.content_length = length
+    head.chunked = chunked
+    if request_method == b"GET" and rule < _NOT_MODIFIED:
+        # as body_mode says, without a call
+        head.body = BODY_LENGTH if length >= 0 else BODY_CHUNKED if chunked else BODY_UNTIL_CLOSE
+    else:
+        head.body = head.body_mode(request_method)
+    return head
 
+
+def _parse_block(
+    head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache, max_headers: int
+) -> ResponseFields:
+    """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
     if lines.pop() or lines.pop():
         raise ValueError("not a whole head")
-    headers = list(map(cache.get, lines))  # type: ignore[arg-type]
-    known = None not in headers
-    if not known:
-        parse_lines(lines, headers, cache, len(line) + 2, 502)
-    if len(headers) > cache.max_headers:
+    found = list(map(cache.get, lines))
+    known = None not in found
+    if len(lines) > max_headers:
         raise BadMessage(502, "too many headers")
-
-    fields = (headers, -1, False, version == 11, None)
+    headers = cast("list[Header]", found)
+    if not known:
+        headers = parse_lines(lines, found, cache, position, 502)
+    fields: ResponseFields = (headers, -1, False, head.version == 11, None)
     for header in headers:
         kind = header[3]
         if kind and kind < K_PASSIVE:
             fields = _read_fields(head, headers, rule, cache)
             break
-    if known and not rule:
-        cache.keep_response_block(block, fields)
-        head.headers = fields[0].copy()
-    else:
-        head.headers = fields[0]
-    _, head.content_length, head.chunked, head.keep_alive, head.upgrade = fields
-    if head.status == 101 and head.upgrade is None:
+    if head.status == 101 and fields[4] is None:
         raise BadMessage(502, "101 without an upgrade")
-    head.body = head.body_mode(request_method)
-    return head
+    if known and not rule:
+        cache.keep(cache.response_blocks, block, fields, BLOCK_MAX)
+    return fields
 
 
 def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
@@ -180,7 +190,7 @@ def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
     reason = reason.rstrip(b" \t")
     wire = status_line(version, status, reason)
     start = (status, reason, version, wire[:-2], wire, rule)
-    cache.keep_response(line, start)
+    cache.keep(cache.responses, line, start)
     return start
 
 
@@ -205,7 +215,10 @@ def _read_fields(
         chunked = False
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
-    elif head.status == 101 and lists_websocket(upgrade):
-        if not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers):
-            raise BadMessage(502, "WebSocket handshake without an accept key")
+    elif (
+        head.status == 101
+        and lists_websocket(upgrade)
+        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers)
+    ):
+        raise BadMessage(502, "WebSocket handshake without an accept key")
     return headers, length, chunked, keep_alive, upgrade

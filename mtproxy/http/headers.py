@@ -1,25 +1,27 @@
-"""Header fields as immutable tuples.
+"""Header fields as immutable tuples, and the cache that makes a repeated one cost a look-up.
 
-A `Header` is `(name, value, wire, kind)`: the lower-cased name, the value without surrounding white
-space, the line as it goes out on the next connection, and a small integer that says whether the codec
-itself cares about the field. `kind` 0 means that it does not.
+A `Header` is `(name, value, wire, kind)`: the lower-cased name, the value without surrounding
+white space, the line as it goes out on the next connection, and a small integer that says whether
+the codec itself cares about the field. `kind` 0 means that it does not.
 
-`wire` is `b"name: value\\r\\n"`, except for the fields that speak of one connection only: their outgoing
-form is already right (RFC 9110 section 7.6.1). `Connection` loses `close` and `keep-alive`, `TE` keeps only
-`trailers`; when nothing is left, `wire` is `b""`. So a head is written with
-`b"".join([header[2] for header in headers])`, while rules and logs see the value that came.
+`wire` is `b"name: value\\r\\n"`, except for the fields that speak of one connection only: their
+outgoing form is already right (RFC 9110 section 7.6.1). `Connection` loses `close` and
+`keep-alive`, `TE` keeps only `trailers`; when nothing is left, `wire` is `b""`. So a head is
+written with `b"".join([header[2] for header in headers])`, while rules and logs see the value
+that came.
 
-Everything here is immutable or pure and may be used from any thread.
+A `HeadCache` belongs to one thread, which alone may use it, without a lock. Everything else here
+is immutable or pure and may be used from any thread.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from typing import Final
 
 from mtproxy.http.errors import BadMessage
 
-Header: TypeAlias = tuple[bytes, bytes, bytes, int]
+type Header = tuple[bytes, bytes, bytes, int]
 
 K_NONE: Final = 0
 K_HOST: Final = 1
@@ -70,8 +72,8 @@ CONNECTION_UPGRADE: Final = 4
 #: a character of a token, RFC 9110 section 5.6.2, for use within [] of a pattern
 TCHAR: Final = rb"!#$%&'*+\-.^_`|~0-9A-Za-z"
 
-# RFC 9110 section 5.1: a field name is a token; section 5.5: HTAB is the only control character that
-# a value may hold. Bytes from 0x80 on (obs-text) pass through untouched.
+# RFC 9110 section 5.1: a field name is a token; section 5.5: HTAB is the only control character
+# that a value may hold. Bytes from 0x80 on (obs-text) pass through untouched.
 _match_field = re.compile(rb"([" + TCHAR + rb"]+):([\t\x20-\x7e\x80-\xff]*)").fullmatch
 _match_token = re.compile(rb"[" + TCHAR + rb"]+").match
 # RFC 3986 section 3.2.2, with an optional port
@@ -107,7 +109,8 @@ def _connection_wire(value: bytes) -> bytes:
 
 
 def _te_wire(value: bytes) -> bytes:
-    # a weight on "trailers" does not exist: with one it is another coding (RFC 9110 section 10.1.4)
+    # a weight on "trailers" does not exist: with one it is another coding (RFC 9110 section
+    # 10.1.4)
     parts = [part.strip(b" \t") for part in value.lower().split(b",")]
     return b"te: trailers\r\n" if b"trailers" in parts else b""
 
@@ -139,7 +142,7 @@ def parse_field_line(line: bytes) -> Header | None:
 
 
 def refuse_field_line(line: bytes, position: int, status: int = 400) -> BadMessage:
-    """The error to raise for a line that `parse_field_line` refused, `position` being its offset."""
+    """The error for a line that `parse_field_line` refused; `position` is its offset."""
     if line[:1] in (b" ", b"\t"):
         return BadMessage(status, "folded header line", position)
     name, colon, value = line.partition(b":")
@@ -155,3 +158,120 @@ def refuse_field_line(line: bytes, position: int, status: int = 400) -> BadMessa
         if byte == 0x7F or (byte < 0x20 and byte != 0x09):
             return BadMessage(status, "control character in a header value", index)
     raise AssertionError(f"a good header line was refused: {line!r}")
+
+
+#: secrets, and values that do not come twice
+UNCACHED_KINDS: Final = frozenset(
+    {
+        K_COOKIE,
+        K_SET_COOKIE,
+        K_AUTHORIZATION,
+        K_PROXY_AUTHORIZATION,
+        K_WEBSOCKET_KEY,
+        K_WEBSOCKET_ACCEPT,
+    }
+)
+#: longer lines (bytes) are parsed each time
+LINE_MAX: Final = 256
+#: longer header blocks (bytes) are looked up line by line
+BLOCK_MAX: Final = 1024
+#: default number of entries of a table
+ENTRIES_MAX: Final = 1024
+#: default for `max_headers`. HAProxy's tune.http.maxhdr (101) counts the end of the head as one.
+MAX_HEADERS: Final = 100
+
+#: method, target, version (10 or 11), line for logs, line with CRLF for the wire, form (see
+#: h1_request)
+type RequestStart = tuple[bytes, bytes, int, bytes, bytes, int]
+#: status, reason, version, line for logs, line with CRLF for the wire, rule (see h1_response)
+type ResponseStart = tuple[int, bytes, int, bytes, bytes, int]
+#: headers, content_length, chunked, keep_alive, upgrade, expect_continue, host
+type RequestFields = tuple[list[Header], int, bool, bool, bytes | None, bool, bytes | None]
+#: headers, content_length, chunked, keep_alive, upgrade
+type ResponseFields = tuple[list[Header], int, bool, bool, bytes | None]
+
+
+class HeadCache:
+    """What one thread remembers of the heads it has parsed.
+
+    Three steps, each taken only where it cannot go wrong: a start line, a header line, and a
+    whole header block. A block is remembered when all of its lines were known already, that is on
+    its second appearance; so a head with a line that never comes twice (a trace identifier, a
+    cookie) does not enter.
+
+    Never kept: long lines, cookies and credentials, request lines with a query. Each table holds
+    at most `entries_max` entries and is cleared whole when full.
+
+    `payload_with_any_method` is a rule for the request parser: accept a body on GET, HEAD and
+    DELETE in HTTP/1.0 (HAProxy's global keyword h1-accept-payload-with-any-method).
+    """
+
+    __slots__ = (
+        "connections",
+        "entries_max",
+        "get",
+        "lines",
+        "payload_with_any_method",
+        "request_blocks",
+        "requests",
+        "response_blocks",
+        "responses",
+    )
+
+    def __init__(
+        self, entries_max: int = ENTRIES_MAX, *, payload_with_any_method: bool = False
+    ) -> None:
+        self.entries_max = entries_max
+        self.payload_with_any_method = payload_with_any_method
+        self.lines: dict[bytes, Header] = {}
+        # bound once: the table is cleared in place, never replaced
+        self.get = self.lines.get
+        self.requests: dict[bytes, RequestStart] = {}
+        self.responses: dict[bytes, ResponseStart] = {}
+        self.request_blocks: dict[bytes, RequestFields] = {}
+        self.response_blocks: dict[bytes, ResponseFields] = {}
+        self.connections: dict[bytes, int] = {}
+
+    def keep[T](self, table: dict[bytes, T], key: bytes, value: T, longest: int = LINE_MAX) -> None:
+        """Put an entry into one of the tables, unless its key is longer than `longest` bytes."""
+        if len(key) <= longest:
+            if len(table) >= self.entries_max:
+                table.clear()
+            table[key] = value
+
+    def keep_line(self, line: bytes, header: Header) -> None:
+        """Remember what a header line was parsed to, if it may be kept."""
+        if header[3] not in UNCACHED_KINDS:
+            self.keep(self.lines, line, header)
+
+    def connection(self, value: bytes) -> int:
+        """The CONNECTION_* bits of a value of Connection."""
+        flags = self.connections.get(value)
+        if flags is None:
+            flags = connection_flags(value)
+            self.keep(self.connections, value, flags)
+        return flags
+
+    def _check(self) -> None:
+        """Raise AssertionError if a bound, or a rule of what may be kept, is broken."""
+        assert self.get == self.lines.get
+        for table, longest in (
+            (self.lines, LINE_MAX),
+            (self.requests, LINE_MAX),
+            (self.responses, LINE_MAX),
+            (self.request_blocks, BLOCK_MAX),
+            (self.response_blocks, BLOCK_MAX),
+            (self.connections, LINE_MAX),
+        ):
+            assert len(table) <= self.entries_max
+            assert all(len(key) <= longest for key in table)
+        for line, header in self.lines.items():
+            assert header == parse_field_line(line)
+            assert header[3] not in UNCACHED_KINDS
+        assert not any(b"?" in line for line in self.requests)
+        for value, flags in self.connections.items():
+            assert flags == connection_flags(value)
+        blocks = [fields[0] for fields in self.request_blocks.values()]
+        blocks += [fields[0] for fields in self.response_blocks.values()]
+        for headers in blocks:
+            assert not any(header[3] in UNCACHED_KINDS for header in headers)

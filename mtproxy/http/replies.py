@@ -1,8 +1,9 @@
 """The built-in replies, byte for byte as a HAProxy client sees them (HAProxy manual, `errorfile`).
 
-Two shapes exist. A reply that takes the place of a response (`reply`) has lower-cased names and ends with what
-its connection needs; a reply to a client whose request could not be parsed or did not come in time (`early_reply`)
-is a fixed text that always closes. Constants and pure functions: any thread.
+Two shapes exist. A reply that takes the place of a response (`reply`) has lower-cased names and
+ends with what its connection needs; a reply to a client whose request could not be parsed or did
+not come in time (`early_reply`) is a fixed text that always closes. Constants and pure functions:
+any thread.
 """
 
 from __future__ import annotations
@@ -65,12 +66,19 @@ _HEADS: Final[dict[int, bytes]] = {
     + b"".join([header[2] for header in headers])
     for status, headers in HEADERS.items()
 }
-_EARLY: Final[dict[int, bytes]] = {
-    status: b"HTTP/1.1 %d %s\r\nContent-length: %d\r\nCache-Control: no-cache\r\n"
-    b"Connection: close\r\nContent-Type: text/html\r\n\r\n%s"
-    % (status, _PAGES[status][0], len(body), body)
-    for status, body in BODIES.items()
-}
+
+
+def _early(status: int) -> bytes:
+    body = BODIES[status]
+    # HAProxy's texts differ in whether they announce the close
+    close = b"Connection: close\r\n" if status in (400, 408) else b""
+    return (
+        b"HTTP/1.1 %d %b\r\nContent-length: %d\r\nCache-Control: no-cache\r\n"
+        b"%bContent-Type: text/html\r\n\r\n%b" % (status, _PAGES[status][0], len(body), close, body)
+    )
+
+
+_EARLY: Final[dict[int, bytes]] = {status: _early(status) for status in (400, 408, 413, 422)}
 
 CONNECTION_CLOSE_LINE: Final = b"connection: close\r\n"
 CONNECTION_KEEP_ALIVE_LINE: Final = b"connection: keep-alive\r\n"
@@ -89,17 +97,18 @@ def reply(
 ) -> bytes:
     """The built-in reply in place of a response.
 
-    `connection` is the header line that the client's connection needs: CONNECTION_CLOSE_LINE, b"" (1.1
-    kept alive) or CONNECTION_KEEP_ALIVE_LINE (1.0 kept alive). `head_only` answers a HEAD request.
-    Raises KeyError for a status that has no built-in reply.
+    `connection` is the header line that the client's connection needs: CONNECTION_CLOSE_LINE, b""
+    (1.1 kept alive) or CONNECTION_KEEP_ALIVE_LINE (1.0 kept alive). `head_only` answers a HEAD
+    request. Raises KeyError for a status that has no built-in reply.
     """
     head = _HEADS[status] + connection + b"\r\n"
     return head if head_only else head + BODIES[status]
 
 
 def early_reply(status: int) -> bytes:
-    """The fixed text for a request that could not be parsed (400, 422) or did not come in time (408).
+    """The fixed text for a request that could not be parsed or did not come in time.
 
-    The connection is closed after it, whatever the request said. Raises KeyError as `reply` does.
+    `status` is 400, 408, 413 or 422 (KeyError for others). The connection is closed after it,
+    whatever the request said.
     """
     return _EARLY[status]

@@ -17,17 +17,18 @@ stands after TASK_WQ.
 `next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
 each loop turn can compare it with the clock without any lock. It is stored under W by whoever
 changes the head. A reader may see the value of a moment ago:
-- too early a value costs a look at the queue that finds nothing;
-- too late a value can only mean that a task was queued just now, at an earlier tick. A thread that is
-  awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps and
-  then read `next_tick`; `queue` stores `next_tick` first and then calls `on_earlier`, which wakes
-  announced sleepers. Whichever comes second sees the other.
+
+- Too early a value costs a look at the queue that finds nothing.
+- Too late a value can only mean that a task was queued just now, at an earlier tick. A thread that
+  is awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps
+  and then read `next_tick`; `queue` and `move` store `next_tick` first and then call `on_earlier`,
+  which wakes an announced sleeper. Whichever comes second sees what the other has stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from sortedcontainers import SortedList
 
@@ -39,7 +40,7 @@ NEVER = 1 << 62
 
 
 class SharedTask(Protocol):
-    """What the queue needs of a task; see mtproxy.sched.task for what the loop needs of it."""
+    """What the queue needs of a task; the loop, besides, calls `run(ctx)` on what was collected."""
 
     expire: int | None
     wq_key: tuple[int, int] | None
@@ -154,7 +155,7 @@ class WaitQueue[T: SharedTask]:
     # -- under W --------------------------------------------------------------------------------
 
     def _take_out(self, due: int, now: int) -> list[T]:
-        """Remove the first `due` entries; return their tasks, except those postponed or unlinked."""
+        """Remove the first `due` entries; return the tasks, except postponed and disarmed ones."""
         tasks: list[T] = []
         postponed: list[tuple[int, T]] = []
         pop = self._entries.pop
@@ -193,7 +194,7 @@ class WaitQueue[T: SharedTask]:
         self._entries.add((tick, sequence, task))
 
     def _remove(self, key: tuple[int, int], task: T) -> None:
-        # equal to the stored entry: sequences are unique, so that tasks are never compared for order
+        # equal to the stored entry; sequences are unique, so tasks are never compared for order
         self._entries.remove((*key, task))
 
     def _store_next(self) -> None:
@@ -211,7 +212,8 @@ class WaitQueue[T: SharedTask]:
         self.lock._check()
         self.lock.take_read(tid)
         try:
-            self._entries._check()
+            # not in the type stubs, but public in all but name: the library's own tests use it
+            cast(Any, self._entries)._check()
             assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
             for tick, sequence, task in self._entries:
                 assert task.wq_key == (tick, sequence), (task, tick, sequence)

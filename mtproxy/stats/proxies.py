@@ -196,6 +196,7 @@ def server_row(
     now = monotonic_ms()
     sessions = sum(c.cum_sess for c in sets)
     idle = sum(len(s.idle) for s in sides)
+    sessions_now = state.sessions()
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": state.name,
@@ -214,14 +215,16 @@ def server_row(
         "srv_icur": idle,
         "idle_conn_cur": idle,
         "safe_conn_cur": 0,
-        "used_conn_cur": t.conn_cur,
-        "need_conn_est": t.conn_max,
+        "used_conn_cur": sessions_now,
+        "need_conn_est": max(sessions_now, t.conn_max),
         "uweight": state.weight,
         "ssl_sess": 0,
         "ssl_reused_sess": 0,
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    values["scur"] = sessions_now
+    values["smax"] = runtime.rates.peak((*key, "conn"), sessions_now, t.conn_max)
     if legends:
         values["addr"] = address_text(state.address)
     if state.health is not None:

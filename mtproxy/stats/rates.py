@@ -129,7 +129,7 @@ class Rates:
                 yield (number, "B", "conn"), sum(b.counters.conn_cur for b in proxy.backends)
                 for servers in zip(*(b.servers for b in proxy.backends), strict=True):
                     key = (number, servers[0].settings.id, "conn")
-                    yield key, sum(s.counters.conn_cur for s in servers)
+                    yield key, sum(s.cur_sess for s in servers)
 
     def process_totals(self) -> dict[str, int]:
         """Connections, sessions, requests and bytes sent since start, over all frontends."""

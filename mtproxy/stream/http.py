@@ -43,14 +43,8 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.room import FrontRoom
 
-#: methods that may be sent again when an idle server connection turns out to be closed (RFC 9110 9.2.2)
-_IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 _CLOSE = replies.CONNECTION_CLOSE_LINE
 _KEEP_ALIVE = replies.CONNECTION_KEEP_ALIVE_LINE
-
-
-class _Stale(Exception):
-    """An idle server connection was closed by the server before it answered."""
 
 
 class HttpStream(Stream):
@@ -151,6 +145,7 @@ class HttpStream(Stream):
                     if ctx.pool.stopping and not buf and not self.first:
                         return
                     await park()
+                self.bytes_uploaded = end
                 if end == len(buf):
                     request = parse_request_head(buf, cache)
                     rest = b""
@@ -264,35 +259,23 @@ class HttpStream(Stream):
             elif length <= 0:
                 self.leftover = rest
             elif len(rest) >= length:
+                self.bytes_uploaded += length
                 head += rest[:length]
                 self.leftover = rest[length:]
             else:
                 body_args = (rest, length, None)
 
             # --- a connection, the head out, the response head in
-            while True:
-                sconn = self._idle_connection(srv)
-                reused = sconn is not None
-                if sconn is None:
-                    sconn = await connect(self)
-                    srv = self.srv  # connect() may have chosen another
-                    assert srv is not None
-                else:
-                    self.t_c = 0
-                    srv.counters.reuse += 1
-                    be.counters.reuse += 1
-                self.sconn = sconn
-                self._send_head(sconn, head, body_args)
-                try:
-                    response, received = await self._response_head(request, reused)
-                    break
-                except _Stale:
-                    self.drop_server()
-                    if body_args is not None or request.method not in _IDEMPOTENT:
-                        # The client must decide whether to repeat it: close without an answer, as
-                        # on any connection that dies between two requests (RFC 9112 9.3.1).
-                        raise Stop(0 if not self.first else 502, "SH") from None
-                    self.retries += 1
+            sconn = self._idle_connection(srv)
+            reused = sconn is not None
+            if sconn is None:
+                sconn = await connect(self)
+            else:
+                self.t_c = 0
+                srv.counters.reuse += 1
+            self.sconn = sconn
+            self._send_head(sconn, head, body_args)
+            response, received = await self._response_head(request, reused)
 
             # --- the response
             status = response.status
@@ -550,8 +533,11 @@ class HttpStream(Stream):
                 except OSError:
                     data = b""
                 if not data:
-                    if reused and not buf and not self.answered:
-                        raise _Stale
+                    if reused and not buf and not self.first:
+                        # It was closed while our request was on its way. The client saw a kept
+                        # connection work before and knows how to repeat: close without an answer,
+                        # as any connection may between two requests (RFC 9112 section 9.3.1).
+                        raise Stop(0, "SH")
                     assert self.srv is not None and self.be is not None
                     self.srv.counters.failed_resp += 1
                     self.be.counters.failed_resp += 1
@@ -764,7 +750,7 @@ class HttpStream(Stream):
         now = ctx.now
         up, down = self.up, self.down
         if up is not None:
-            self.bytes_uploaded = up.received
+            self.bytes_uploaded += up.received
             up.close()
             self.up = None
         if down is not None:

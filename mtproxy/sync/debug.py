@@ -115,7 +115,9 @@ def _check_before(name: str, needed: str, lock: AnyLock, mine: list[_Held]) -> _
     return entry
 
 
-def _checked(name: str, needed: str, after: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(
+    name: str, needed: str, after: str, original: Callable[..., Any]
+) -> Callable[..., Any]:
     def method(lock: AnyLock, tid: int) -> Any:
         mine = _my_locks(tid)
         entry = _check_before(name, needed, lock, mine)

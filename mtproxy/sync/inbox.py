@@ -1,8 +1,8 @@
 """Inbox: items from any thread to one owner, without a lock.
 
-`put` may be called by any thread (`deque.append` is atomic); `drain` and `_check` by the owner
-only. Order is kept per sender. It does not wake the owner: that is the sender's business
-(mtproxy.sched knows who sleeps).
+`put` may be called by any thread (`deque.append` is atomic); `drain` by the owner only. Order is
+kept per sender. It does not wake the owner: that is the business of the sender, who can know
+whether the owner sleeps.
 """
 
 from __future__ import annotations

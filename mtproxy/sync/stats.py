@@ -83,9 +83,8 @@ _baseline: list[list[int]] = [[0] * LONGEST_WAIT_NS for _ in LABELS]
 _epoch = [0] * len(LABELS)
 
 # Unlocks first: see the module's docstring.
-_READ_ORDER = (READ_UNLOCKS, SEEK_UNLOCKS, WRITE_UNLOCKS) + tuple(
-    i for i in range(LONGEST_WAIT_NS) if i not in (READ_UNLOCKS, SEEK_UNLOCKS, WRITE_UNLOCKS)
-)
+_UNLOCKS = (READ_UNLOCKS, SEEK_UNLOCKS, WRITE_UNLOCKS)
+_READ_ORDER = (*_UNLOCKS, *(i for i in range(LONGEST_WAIT_NS) if i not in _UNLOCKS))
 
 
 def configure(nbthread: int) -> None:
@@ -146,7 +145,8 @@ def snapshot_of(label: LockLabel) -> LockStats:
         (slot[LONGEST_WAIT_NS] for slot in _slots[rank] if slot[LONGEST_EPOCH] == epoch), default=0
     )
     values = [total - base for total, base in zip(sums, baseline, strict=True)]
-    return LockStats(label.name, *values, longest)
+    values.append(longest)
+    return LockStats(label.name, *values)
 
 
 def snapshot() -> list[LockStats]:

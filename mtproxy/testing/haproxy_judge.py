@@ -1,12 +1,12 @@
 """A real HAProxy as the judge of our HTTP/1 parser: raw bytes in, verdict out.
 
-`HAProxyJudge` starts Debian's haproxy on loopback between a raw client and a scripted origin server,
-and says for one message what it did: what it answered to the client, and what it forwarded to the
-origin (or from the origin to the client). Used by the differential tests and by
+`HAProxyJudge` starts Debian's haproxy on loopback between a raw client and a scripted origin
+server, and says for one message what it did: what it answered to the client, and what it
+forwarded to the origin (or from the origin to the client). Used by the differential tests and by
 `python -m mtproxy.testing.h1_vs_haproxy`; nothing of it runs in the proxy.
 
-One thread: the caller's. The origin is served from the same thread, by `poll`, so that a verdict is
-complete when the call returns.
+One thread: the caller's. The origin is served from the same thread, by `poll`, so that a verdict
+is complete when the call returns.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 _CONFIG = """\
 global
@@ -68,9 +69,10 @@ class Verdict:
 
 
 class HAProxyJudge:
-    """A running haproxy with its origin; a context manager. Raises RuntimeError when it does not start.
+    """A running haproxy with its origin; a context manager.
 
-    `wait_ms` is how long haproxy waits for the rest of an incomplete message.
+    Raises RuntimeError when haproxy does not start. `wait_ms` is how long haproxy waits for the
+    rest of an incomplete message.
     """
 
     def __init__(self, program: str, wait_ms: int = 300) -> None:
@@ -106,7 +108,7 @@ class HAProxyJudge:
                     raise RuntimeError(f"haproxy does not start: {errors!r}") from None
                 select.select([], [], [], 0.01)
 
-    def __enter__(self) -> HAProxyJudge:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -147,9 +149,10 @@ class HAProxyJudge:
     ) -> Verdict:
         """Send `raw` (a list: one send per item) and serve `response` to each forwarded request.
 
-        The origin answers once it has the head and, as far as it can tell, the body; it closes then
-        if `origin_closes`. Returns when haproxy closed the client's connection, after `quiet_ms` without a
-        byte anywhere (0: not before haproxy's own time-outs), or when those are over.
+        The origin answers once it has the head and, as far as it can tell, the body; it closes
+        then if `origin_closes`. Returns when haproxy closed the client's connection, after
+        `quiet_ms` without a byte anywhere (0: not before haproxy's own time-outs), or when those
+        are over.
         """
         verdict = Verdict()
         client = self._connect()

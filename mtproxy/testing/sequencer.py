@@ -131,7 +131,7 @@ class Sequencer:
             actor.result = fn(*args)
         except _Abort:
             pass
-        except BaseException as error:  # handed to the test by result() and finish()
+        except BaseException as error:  # noqa: BLE001 - handed to the test by result() and finish()
             actor.error = error
         finally:
             del self._by_ident[threading.get_ident()]
@@ -285,9 +285,7 @@ class _SequencedWaiter:
             sequencer._changed.notify_all()
 
 
-def explore(
-    scenario: Callable[[Sequencer], Callable[[], None]], at_most: int = 20_000
-) -> int:
+def explore(scenario: Callable[[Sequencer], Callable[[], None]], at_most: int = 20_000) -> int:
     """Run a scenario once for every interleaving of its threads; returns how many there are.
 
     `scenario(seq)` builds fresh state, spawns threads, and returns a check that is called when all
@@ -308,7 +306,7 @@ def explore(
 def _run_one(
     scenario: Callable[[Sequencer], Callable[[], None]], prefix: Iterable[str]
 ) -> list[list[str]]:
-    """Follow `prefix`, then always the first thread that is ready; return the branches not taken."""
+    """Follow `prefix`, then always the first ready thread; return the branches not taken."""
     branches: list[list[str]] = []
     schedule: list[str] = []
     forced = list(prefix)

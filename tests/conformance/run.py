@@ -79,13 +79,15 @@ def suite_folder() -> Path:
     """The folder that holds `reg-tests`, downloaded and unpacked if need be."""
     base = paths.cache() / "haproxy-source"
     ready = base / "ready"
-    if ready.is_file() and (folder := Path(ready.read_text().strip())).is_dir():
-        return folder
+    if ready.is_file():
+        folder = Path(ready.read_text().strip())
+        if folder.is_dir():
+            return folder
     with paths.locked(base / "lock", "downloading HAProxy's tests"):
         say.step("downloading HAProxy's regression tests (apt-get source haproxy)")
         log = paths.log_file("haproxy-source")
         archive = aptsource.fetch("haproxy", None, base / "packed", log)
-        target = base / archive.name.partition(".orig")[0]
+        target = Path(base / archive.name.partition(".orig")[0])
         part = base / "unpacking"
         shutil.rmtree(part, ignore_errors=True)
         with tarfile.open(archive) as tar:

@@ -288,6 +288,4 @@ class SeekLockMachine(RuleBasedStateMachine):
 
 
 TestSeekLockAgainstModel = pytest.mark.timeout(300)(SeekLockMachine.TestCase)
-TestSeekLockAgainstModel.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+TestSeekLockAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -100,8 +100,8 @@ class WaitQueueMachine(RuleBasedStateMachine):
     @rule(now=TICKS, budget=st.sampled_from((1, 2, 32)))
     def do_collect(self, now: int, budget: int) -> None:
         due = [entry for entry in self.model if entry[0] <= now][:budget]
-        expected = []
-        late = []
+        expected: list[Timer] = []
+        late: list[Timer] = []
         for entry in due:
             self.model.remove(entry)
             expire = self.expire[entry[2].name]

@@ -8,7 +8,8 @@ minus weight goes first, then the one that was queued first.
 
 Each server gets its exact share in each cycle of W/gcd picks, once the order repeats itself. Mostly
 it does so from the first pick, otherwise from the second cycle or so: weights 3, 3, 2 give 4, 3, 1
-in the first eight picks and 3, 3, 2 in all later ones, here as in HAProxy.
+in the first eight picks and 3, 3, 2 in later ones, here as in HAProxy. (HAProxy breaks its order
+every 16 W picks and begins with its heaviest servers again; here it goes on.)
 
 A cycle of at most CYCLE_MAX picks is kept once it was seen to repeat; to continue it costs nothing.
 Longer ones (2,000 servers whose weights share no divisor) are computed as they go, one logarithmic
@@ -27,8 +28,9 @@ CYCLE_MAX = 1 << 16
 #: about how many picks `block` returns
 BLOCK = 128
 
-#: how many cycles are compared before the search for a repetition is given up
-TRIALS = 8
+#: cycles compared before the search for a repetition is given up (the second one always repeated
+#: in thousands of random cases)
+TRIALS = 4
 
 #: the unit of `waits`: one whole interval W/w of a server
 INTERVAL = 1 << 20

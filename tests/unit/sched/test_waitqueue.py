@@ -339,11 +339,9 @@ def test_collect_unlink_and_queue_again() -> None:
 # -- who sleeps must be told ------------------------------------------------------------------
 
 
-def sleeper_scenario(
-    seq: Sequencer, announce_first: bool
-) -> Callable[[], None]:
+def sleeper_scenario(seq: Sequencer, announce_first: bool) -> Callable[[], None]:
     """A thread computes its timeout and goes to sleep while another queues an earlier task."""
-    queue, (a, b) = new_queue(100, 100)
+    queue, (_, b) = new_queue(100, 100)
     seq.wrap(WaitQueue, "_store_next", before="store", after="stored")
     state = {"sleeping": False, "told": False, "until": NEVER}
 

@@ -28,7 +28,7 @@ def run_threads(count: int, body: Callable[[int], None]) -> None:
         start.wait()
         try:
             body(number)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - handed to the test
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
@@ -114,7 +114,10 @@ class _SteppedChain(ChainCell[int]):
     __slots__ = ()
 
 
-@pytest.mark.parametrize("operations", [("cas", "cas"), ("cas", "store"), ("cas", "cas", "load"), ("cas", "store", "load")])
+@pytest.mark.parametrize(
+    "operations",
+    [("cas", "cas"), ("cas", "store"), ("cas", "cas", "load"), ("cas", "store", "load")],
+)
 def test_chain_under_every_interleaving(operations: tuple[str, ...]) -> None:
     def scenario(seq: Sequencer) -> Callable[[], None]:
         seq.wrap(_SteppedChain, "_last", after="read")

@@ -43,7 +43,7 @@ def in_thread(body: Callable[[], object]) -> list[BaseException]:
     def run() -> None:
         try:
             body()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - handed to the test
             errors.append(error)
 
     thread = threading.Thread(target=run, name="other")

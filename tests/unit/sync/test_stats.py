@@ -206,7 +206,9 @@ def test_text_of_an_unused_lock() -> None:
 
 def test_text_and_json_have_every_label() -> None:
     text = stats.render_text()
-    assert re.findall(r"^Stats about Lock (\w+):$", text, re.M) == [lb.name for lb in LABELS]
+    assert re.findall(r"^Stats about Lock (\w+):$", text, re.MULTILINE) == [
+        lb.name for lb in LABELS
+    ]
     decoded = json.loads(stats.render_json())
     assert [one["label"] for one in decoded] == [label.name for label in LABELS]
     assert set(decoded[0]) == {field.name for field in fields(LockStats)}

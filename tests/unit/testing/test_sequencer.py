@@ -119,35 +119,38 @@ def test_errors_reach_the_test() -> None:
 
 
 def test_waiting_for_ever_is_an_error() -> None:
-    with pytest.raises(SequenceError, match="blocked for ever: a at blocked"), Sequencer() as seq:
-        seq.spawn("a", seq.waiter().wait)
+    seq = Sequencer()
+    seq.spawn("a", seq.waiter().wait)
+    with pytest.raises(SequenceError, match="blocked for ever: a at blocked"):
         seq.finish()
+    with pytest.raises(SequenceError, match="left unfinished"), seq:
+        pass
 
 
 def test_a_wait_that_it_cannot_see_ends_at_the_deadline() -> None:
     gate = threading.Event()
-    with (
-        pytest.raises(SequenceError, match="no progress: a at running"),
-        Sequencer(deadline_s=0.05) as seq,
-    ):
+    with Sequencer(deadline_s=0.05) as seq:
         seq.spawn("a", gate.wait)
-        try:
+        with pytest.raises(SequenceError, match="no progress: a at running"):
             seq.step("a")
-        finally:
-            gate.set()
+        gate.set()
+        seq.finish()
 
 
 def test_threads_left_behind_are_an_error_and_end() -> None:
-    with pytest.raises(SequenceError, match="left unfinished"), Sequencer() as seq:
-        seq.spawn("left", seq.at, "point")
-        seq.step("left")
+    seq = Sequencer()
+    seq.spawn("left", seq.at, "point")
+    seq.step("left")
+    with pytest.raises(SequenceError, match="left unfinished"), seq:
+        pass
     assert not any(thread.name == "left" for thread in threading.enumerate())
 
 
 def test_a_thread_that_goes_elsewhere_is_an_error() -> None:
-    with pytest.raises(SequenceError, match="did not come to there"), Sequencer() as seq:
+    with Sequencer() as seq:
         seq.spawn("a", lambda: None)
-        seq.run_to("a", "there")
+        with pytest.raises(SequenceError, match="did not come to there"):
+            seq.run_to("a", "there")
 
 
 def test_explore_runs_every_interleaving_once() -> None:
