@@ -313,5 +313,6 @@ class CommandLine:
     #: processes to be told to stop once this one serves: -sf (finish), -st (terminate)
     stop_pids: tuple[int, ...] = ()
     stop_at_once: bool = False  # -st rather than -sf
+    dump: bool = False  # -dC: print the configuration as understood
     #: accepted and without a meaning here, e.g. "-dM", "-dI"
     ignored: tuple[str, ...] = ()

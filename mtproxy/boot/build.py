@@ -21,7 +21,7 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
+from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
@@ -79,7 +79,7 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
+    room = Room()
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.headers import (
     K_BAD_HOST,
@@ -19,7 +20,6 @@ from mtproxy.http.headers import (
     K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_UPGRADE,
-    HeadCache,
     Header,
     make_header,
     parse_field_line,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from mtproxy.http.cache import BLOCK_MAX, HeadCache, RequestFields, RequestStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import (
     lists_websocket,
@@ -20,7 +21,6 @@ from mtproxy.http.framing import (
     without,
 )
 from mtproxy.http.headers import (
-    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
@@ -28,12 +28,8 @@ from mtproxy.http.headers import (
     K_PASSIVE,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
-    MAX_HEADERS,
     TCHAR,
-    HeadCache,
     Header,
-    RequestFields,
-    RequestStart,
     make_header,
 )
 from mtproxy.http.uri import ASTERISK, ORIGIN, agree, target_form
@@ -102,9 +98,7 @@ def request_line(method: bytes, target: bytes, version: int) -> bytes:
     return b"%s %s HTTP/1.%d\r\n" % (method, target, version - 10)
 
 
-def parse_request_head(
-    data: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> RequestHead:
+def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
     Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have
@@ -115,14 +109,14 @@ def parse_request_head(
     start = cache.requests.get(line)
     if start is None:
         if not line:
-            return _parse_after_empty_lines(data, cache, max_headers)
+            return _parse_after_empty_lines(data, cache)
         start = _parse_start_line(line, cache)
     head = RequestHead()
     head.method, head.target, version, head.start_line, head.start_wire, form = start
     head.version = version
     fields = None if form else cache.request_blocks.get(block)
     if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, form, cache, max_headers)
+        fields = _parse_block(head, block, len(line) + 2, form, cache)
     (
         headers,
         head.content_length,
@@ -132,17 +126,17 @@ def parse_request_head(
         head.expect_continue,
         head.host,
     ) = fields
-    if len(headers) > max_headers:
-        raise BadMessage(400, "too many headers")
     # the list in the cache stays as it is
     head.headers = headers.copy()
     return head
 
 
-def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) -> RequestHead:
+def _parse_after_empty_lines(data: bytes, cache: HeadCache) -> RequestHead:
     skipped = skip_empty_lines(data)
+    if skipped in (0, len(data)):
+        raise ValueError("not a whole head")
     try:
-        return parse_request_head(data[skipped:], cache, max_headers)
+        return parse_request_head(data[skipped:], cache)
     except BadMessage as error:
         if error.position < 0:
             raise
@@ -150,15 +144,15 @@ def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) ->
 
 
 def _parse_block(
-    head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache, max_headers: int
+    head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache
 ) -> RequestFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found
-    if len(lines) > max_headers:
+    if len(lines) > cache.max_headers:
         raise BadMessage(400, "too many headers")
     headers = cast("list[Header]", found)
     if not known:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from mtproxy.http.cache import BLOCK_MAX, HeadCache, ResponseFields, ResponseStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
-    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
@@ -20,11 +20,7 @@ from mtproxy.http.headers import (
     K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_WEBSOCKET_ACCEPT,
-    MAX_HEADERS,
-    HeadCache,
     Header,
-    ResponseFields,
-    ResponseStart,
 )
 
 #: how the body after a response head is delimited
@@ -113,9 +109,7 @@ def status_line(version: int, status: int, reason: bytes) -> bytes:
     return b"HTTP/1.%d %d %s\r\n" % (version - 10, status, reason)
 
 
-def parse_response_head(
-    data: bytes, request_method: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> ResponseHead:
+def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) -> ResponseHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
     Raises BadMessage (502, and 422 where the server used a transfer coding that is not supported;
@@ -131,10 +125,8 @@ def parse_response_head(
     head.version = version
     fields = None if rule else cache.response_blocks.get(block)
     if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, rule, cache, max_headers)
+        fields = _parse_block(head, block, len(line) + 2, rule, cache)
     headers, length, chunked, head.keep_alive, head.upgrade = fields
-    if len(headers) > max_headers:
-        raise BadMessage(502, "too many headers")
     # the list in the cache stays as it is
     head.headers = headers.copy()
     head.content_length = length
@@ -148,15 +140,15 @@ def parse_response_head(
 
 
 def _parse_block(
-    head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache, max_headers: int
+    head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache
 ) -> ResponseFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found
-    if len(lines) > max_headers:
+    if len(lines) > cache.max_headers:
         raise BadMessage(502, "too many headers")
     headers = cast("list[Header]", found)
     if not known:

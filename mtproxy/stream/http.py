@@ -147,10 +147,10 @@ class HttpStream(Stream):
                     await park()
                 self.bytes_uploaded = end
                 if end == len(buf):
-                    request = parse_request_head(buf, cache)
+                    request = parse_request_head(buf, cache, conf.max_headers)
                     rest = b""
                 else:
-                    request = parse_request_head(buf[:end], cache)
+                    request = parse_request_head(buf[:end], cache, conf.max_headers)
                     rest = buf[end:]
             except BadMessage as e:
                 await self._refuse(e)
@@ -551,7 +551,9 @@ class HttpStream(Stream):
                         if end < 0:
                             break
                         head = buf if end == len(buf) else buf[:end]
-                        response = parse_response_head(head, request.method, cache)
+                        response = parse_response_head(
+                            head, request.method, cache, conf.max_headers
+                        )
                         buf = b"" if end == len(buf) else buf[end:]
                         status = response.status
                         if status >= 200 or (status == 101 and request.upgrade is not None):
