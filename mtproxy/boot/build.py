@@ -13,6 +13,7 @@ from mtproxy.base.settings import (
     Settings,
 )
 from mtproxy.boot.report import say
+from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
@@ -68,9 +69,12 @@ def make_shared(
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
-    severity = "ALERT" if level <= syslog.ALERT else "WARNING" if level <= syslog.NOTICE else "NOTICE"
     if not ctx.room.quiet:
-        say(severity, text)
+        if level == syslog.EMERG:
+            # as HAProxy words it on standard error
+            say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+        else:
+            say("WARNING", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -79,7 +83,9 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room()
+    # the keyword counts the end of the head as one
+    max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
+    room = Room(HeadCache(max_headers))
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs

@@ -14,8 +14,6 @@ FOREVER = NEVER >> 1
 
 DEFAULT_BUFSIZE = 16384
 DEFAULT_MAXREWRITE = 1024
-#: counts the end of the head as one
-DEFAULT_MAXHDR = 101
 
 
 def _ms(*values: int | None) -> int:
@@ -41,7 +39,6 @@ class FrontConf:
         "keep_alive",
         "logasap",
         "max_head",
-        "max_headers",
         "monitor_uri",
         "nolinger",
         "tcpka",
@@ -55,7 +52,6 @@ class FrontConf:
         self.keep_alive = _ms(t.http_keep_alive, t.http_request, t.client)
         self.bufsize = int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
         self.max_head = self.bufsize - int(global_.tune.get("tune.maxrewrite", DEFAULT_MAXREWRITE))
-        self.max_headers = int(global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1
         options = proxy.options
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options

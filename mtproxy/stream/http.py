@@ -112,6 +112,7 @@ class HttpStream(Stream):
             task.expire = expire
             if expire < task.timer:
                 ctx.timers.arm(task, expire)
+            end = 0
             try:
                 while True:
                     if buf:
@@ -147,10 +148,10 @@ class HttpStream(Stream):
                     await park()
                 self.bytes_uploaded = end
                 if end == len(buf):
-                    request = parse_request_head(buf, cache, conf.max_headers)
+                    request = parse_request_head(buf, cache)
                     rest = b""
                 else:
-                    request = parse_request_head(buf[:end], cache, conf.max_headers)
+                    request = parse_request_head(buf[:end], cache)
                     rest = buf[end:]
             except BadMessage as e:
                 await self._refuse(e)
@@ -551,9 +552,7 @@ class HttpStream(Stream):
                         if end < 0:
                             break
                         head = buf if end == len(buf) else buf[:end]
-                        response = parse_response_head(
-                            head, request.method, cache, conf.max_headers
-                        )
+                        response = parse_response_head(head, request.method, cache)
                         buf = b"" if end == len(buf) else buf[end:]
                         status = response.status
                         if status >= 200 or (status == 101 and request.upgrade is not None):

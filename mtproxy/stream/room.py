@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtproxy.http.headers import HeadCache
+from mtproxy.http.cache import HeadCache
 
 if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
@@ -77,12 +77,12 @@ class Room:
 
     thread_logs: ThreadLogs
 
-    def __init__(self) -> None:
+    def __init__(self, cache: HeadCache) -> None:
         #: say nothing on standard error
         self.quiet = False
         #: loggers for changes of state, by backend
         self.backend_logs: dict[str | None, Logger] = {}
-        self.cache = HeadCache()
+        self.cache = cache
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []
