@@ -78,6 +78,16 @@ def resolve(name: str, family: int) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
+def resolve_plainly(name: str, family: int) -> list[str]:
+    """`resolve` without getaddrinfo (`nogetaddrinfo`, -dG): IPv4 only, by gethostbyname."""
+    if family == socket.AF_INET6:
+        return []
+    try:
+        return [socket.gethostbyname(name)]
+    except (OSError, UnicodeError):
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedAddress:
     """An address and the host name it came from (None for a literal)."""
@@ -194,7 +204,9 @@ def _one(
         raise AddressError("empty address")
     datagram = transport == "dgram" or prefix.startswith("udp")
     if prefix in _LATER:
-        raise AddressError(f"{_LATER[prefix]} ('{prefix}@') are not supported by mtproxy yet")
+        raise AddressError(
+            f"'{prefix}@' is known but not supported by mtproxy yet ({_LATER[prefix]})"
+        )
     if prefix == "fd":
         if not rest.isascii() or not rest.isdigit():
             raise AddressError(f"file descriptor '{rest}' is not a number in '{written}'")

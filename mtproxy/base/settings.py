@@ -131,7 +131,7 @@ class LogSettings:
     level: str = "debug"  # the least important level that is sent
     minlevel: str = "emerg"  # levels more important than this are capped to it
     length: int = 1024
-    format: str = "rfc3164"
+    format: str = "local"
     location: Location = Location("", 0)
 
 
@@ -313,5 +313,6 @@ class CommandLine:
     #: processes to be told to stop once this one serves: -sf (finish), -st (terminate)
     stop_pids: tuple[int, ...] = ()
     stop_at_once: bool = False  # -st rather than -sf
+    dump: bool = False  # -dC: print the configuration as understood
     #: accepted and without a meaning here, e.g. "-dM", "-dI"
     ignored: tuple[str, ...] = ()

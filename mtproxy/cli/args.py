@@ -29,6 +29,7 @@ _FLAGS: dict[str, dict[str, object]] = {
     "--version": {"version": 1},
     "-d": {"debug": True},
     "-db": {"foreground": True},
+    "-dC": {"dump": True},
     "-dD": {"diag": True},
     "-dW": {"zero_warning": True},
     "-dL": {"check_locks": True},
@@ -50,7 +51,6 @@ _FEATURES_OFF = {
 #: accepted without effect, with the reason; a key that ends in "*" stands for all that begin so
 IGNORED = {
     "-dA*": "there is no archive of libraries to make",
-    "-dC*": "the configuration is not dumped in HAProxy's form",
     "-dF": "names a detail of HAProxy's streams",
     "-dI": "forking is not prevented",
     "-dK*": "keywords are listed in docs/configuration.md",
@@ -199,6 +199,7 @@ Configuration:
   -c          check the configuration only. Exit code 0: valid, 1: errors, 2: nothing to listen on
   -cc EXPR    evaluate a condition of `.if` and say by the exit code: 0 true, 1 false, 2 error
   -dW         treat warnings as errors
+  -dC         with -c: print what was understood, defaults applied
   -dD         show hints about suspicious statements too
   -dr         a server name that does not resolve does not prevent the start
   -L NAME     name of this peer ($HAPROXY_LOCALPEER), default: the host's name
@@ -217,6 +218,6 @@ Debugging:
   -de -dp     do not use epoll, poll            -dS        do not use splice()
   -dG         do not use getaddrinfo()          -dR        do not use SO_REUSEPORT
 
-Accepted without effect: -dA -dC -dF -dI -dK -dM -ds -dt -dV -dZ (docs/configuration.md says why).
+Accepted without effect: -dA -dF -dI -dK -dM -ds -dt -dV -dZ (docs/configuration.md says why).
 Not supported yet: -W -Ws -S (master process), -x (taking over listeners).
 """

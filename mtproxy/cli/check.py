@@ -18,6 +18,7 @@ from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config import has_listener, load
 from mtproxy.config.conditions import evaluate
 from mtproxy.config.cpumap import MAX_THREADS
+from mtproxy.config.dump import dump
 from mtproxy.config.lexer import from_text, to_text, tokenize
 
 VALID = 0
@@ -60,6 +61,8 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
     settings = load_reported(cmdline, stream)
     if settings is None:
         return ERRORS
+    if cmdline.dump:
+        print(dump(settings), end="")
     if not has_listener(settings):
         if not cmdline.quiet:
             print(
@@ -106,6 +109,7 @@ def version_text(level: int) -> str:
     ]
     if level < 2:
         return "\n".join(lines) + "\n"
+    default = min(len(os.sched_getaffinity(0)), MAX_THREADS)
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     lines += [
         f"Running on: {platform.platform()}",
@@ -118,8 +122,7 @@ def version_text(level: int) -> str:
         "Default settings :",
         "  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200",
         "",
-        f"Built with multi-threading support (MAX_THREADS={MAX_THREADS},"
-        f" default={len(os.sched_getaffinity(0))}).",
+        f"Built with multi-threading support (MAX_THREADS={MAX_THREADS}, default={default}).",
         "",
         "Available polling systems :",
         "      epoll : pref=300,  test result OK",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mtproxy.base.address import Resolver, resolve
+from mtproxy.base.address import Resolver, resolve, resolve_plainly
 from mtproxy.base.errors import Diagnostics
 from mtproxy.base.settings import CommandLine, Location
 from mtproxy.config.drafts import GlobalDraft, ProxyDraft
@@ -26,13 +26,22 @@ class Context:
     defaults: list[ProxyDraft] = field(default_factory=list)
     #: the proxy or defaults section being read
     current: ProxyDraft | None = None
-    resolver: Resolver = resolve
+    #: None: the C library
+    given_resolver: Resolver | None = None
 
     @property
     def proxy(self) -> ProxyDraft:
         """The draft of the section being read; only parsers of proxy keywords may ask."""
         assert self.current is not None
         return self.current
+
+    @property
+    def resolver(self) -> Resolver:
+        """How host names become addresses."""
+        if self.given_resolver is not None:
+            return self.given_resolver
+        off = self.global_.disabled_features | self.cmdline.disabled_features
+        return resolve_plainly if "nogetaddrinfo" in off else resolve
 
     def warn(self, location: Location, message: str) -> None:
         self.diagnostics.warning(message, location)

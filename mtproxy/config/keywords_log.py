@@ -12,6 +12,7 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import Address, AddressKind, LogSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import (
+    FRONT,
     GLOBAL,
     IN_GLOBAL,
     PROXY,
@@ -102,7 +103,7 @@ def _entry(ctx: Context, st: Statement) -> LogSettings:
     args = Args(st.words, 1)
     address, stdio = _target(ctx, args.next())
     length = 1024
-    form = "rfc3164"
+    form = "local"
     while args.more() and args.words[args.position] in ("len", "format", "sample", "profile"):
         word = args.next()
         args.name = f"log {word}"
@@ -153,10 +154,10 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("log", PROXY | {GLOBAL}, _log, negatable=True),
     Keyword("log-tag", PROXY | {GLOBAL}, _log_tag),
     Keyword("log-send-hostname", IN_GLOBAL, _log_send_hostname),
-    Keyword("log-format", PROXY, None, Support.LATER, "log formats"),
-    Keyword("log-format-sd", PROXY, None, Support.LATER, "log formats"),
-    Keyword("error-log-format", PROXY, None, Support.LATER, "log formats"),
-    Keyword("log-steps", PROXY, None, Support.LATER, "log formats"),
-    Keyword("unique-id-format", PROXY, None, Support.LATER, "log formats"),
-    Keyword("unique-id-header", PROXY, None, Support.LATER, "log formats"),
+    Keyword("log-format", FRONT, None, Support.LATER, "log formats"),
+    Keyword("log-format-sd", FRONT, None, Support.LATER, "log formats"),
+    Keyword("error-log-format", FRONT, None, Support.LATER, "log formats"),
+    Keyword("log-steps", FRONT, None, Support.LATER, "log formats"),
+    Keyword("unique-id-format", FRONT, None, Support.LATER, "log formats"),
+    Keyword("unique-id-header", FRONT, None, Support.LATER, "log formats"),
 )

@@ -379,7 +379,7 @@ def _server(ctx: Context, st: Statement) -> None:
 
 
 def _default_server(ctx: Context, st: Statement) -> None:
-    _options(ctx, st, 1, f"default-server in {ctx.proxy.title()}", ctx.proxy.default_server)
+    _options(ctx, st, 1, f"default-server {ctx.proxy.name}".rstrip(), ctx.proxy.default_server)
 
 
 def _proxy_source(ctx: Context, st: Statement) -> None:

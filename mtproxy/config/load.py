@@ -11,8 +11,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mtproxy.base.address import Resolver, resolve
-from mtproxy.base.errors import Diagnostics
+from mtproxy.base.address import Resolver
+from mtproxy.base.errors import Diagnostics, Severity
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config.context import Context
 from mtproxy.config.sections import Reader
@@ -47,7 +47,7 @@ def load(
     cmdline: CommandLine | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    resolver: Resolver = resolve,
+    resolver: Resolver | None = None,
 ) -> tuple[Settings | None, Diagnostics]:
     """Read `paths` (files and directories, in order). Settings is None when there is an alert.
 
@@ -55,9 +55,13 @@ def load(
     `zero-warning` or -dW a warning makes the configuration unusable too.
     """
     cmdline = cmdline or CommandLine()
-    ctx = Context(cmdline, dict(os.environ if environ is None else environ), resolver=resolver)
+    ctx = Context(
+        cmdline, dict(os.environ if environ is None else environ), given_resolver=resolver
+    )
     diagnostics = ctx.diagnostics
     files = expand_paths(paths, diagnostics)
+    if not files and not diagnostics.errors:
+        diagnostics.alert(f"no configuration file (*.cfg) in {', '.join(paths) or 'no path'}")
     local_peer = cmdline.local_peer or socket.gethostname()
     ctx.environ["HAPROXY_LOCALPEER"] = local_peer
     ctx.environ["HAPROXY_CFGFILES"] = ";".join(files)
@@ -72,11 +76,20 @@ def load(
     return finish(ctx, tuple(files))
 
 
+def _cross_check(ctx: Context) -> None:
+    """Checks between sections; behind errors their warnings would mostly be echoes of those."""
+    found, ctx.diagnostics = ctx.diagnostics, Diagnostics()
+    check(ctx)
+    cross, ctx.diagnostics = ctx.diagnostics, found
+    quiet = found.errors > 0
+    found.extend(item for item in cross if not quiet or item.severity is Severity.ALERT)
+
+
 def finish(ctx: Context, files: tuple[str, ...]) -> tuple[Settings | None, Diagnostics]:
     """Cross checks, the command line's own values, and the immutable result."""
     diagnostics = ctx.diagnostics
     cmdline = ctx.cmdline
-    check(ctx)
+    _cross_check(ctx)
     values = ctx.global_.values
     overrides: dict[str, object] = {
         "localpeer": cmdline.local_peer or values.get("localpeer") or socket.gethostname(),
@@ -89,6 +102,9 @@ def finish(ctx: Context, files: tuple[str, ...]) -> tuple[Settings | None, Diagn
     }
     values.update(overrides)
     ctx.global_.disabled_features |= cmdline.disabled_features
+    if cmdline.proxy_maxconn:
+        for proxy in ctx.proxies:
+            proxy.maxconn = proxy.maxconn or cmdline.proxy_maxconn
     if values["zero_warning"] and diagnostics.warnings and not diagnostics.errors:
         diagnostics.alert("some warnings were found and 'zero-warning' is set: aborting")
     if diagnostics.errors:

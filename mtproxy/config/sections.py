@@ -225,7 +225,9 @@ class Reader:
     def _keyword(self, st: Statement) -> None:
         assert self.section is not None
         section = self.section
-        if st.words[0] in _PREFIXES and len(st.words) > 1:
+        if st.words[0] in _PREFIXES:
+            if len(st.words) == 1:
+                raise ConfigError(f"'{st.words[0]}' expects the keyword that it is about")
             st = replace(st, words=st.words[1:], columns=st.columns[1:], prefix=st.words[0])
         keyword = registry.find(section, st.words)
         if keyword is None:

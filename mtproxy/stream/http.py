@@ -112,6 +112,7 @@ class HttpStream(Stream):
             task.expire = expire
             if expire < task.timer:
                 ctx.timers.arm(task, expire)
+            end = 0
             try:
                 while True:
                     if buf:

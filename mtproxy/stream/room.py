@@ -77,12 +77,12 @@ class Room:
 
     thread_logs: ThreadLogs
 
-    def __init__(self, max_headers: int) -> None:
+    def __init__(self, cache: HeadCache) -> None:
         #: say nothing on standard error
         self.quiet = False
         #: loggers for changes of state, by backend
         self.backend_logs: dict[str | None, Logger] = {}
-        self.cache = HeadCache(max_headers)
+        self.cache = cache
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []

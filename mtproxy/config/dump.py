@@ -1,0 +1,85 @@
+"""The configuration as it was understood, as text in one stable form (`-c -dC`, golden tests).
+
+Only what differs from the default is shown; places in files are not. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+
+from mtproxy.base.settings import Address, AddressKind, Location, Settings
+
+_INDENT = "    "
+
+
+def dump(settings: Settings) -> str:
+    """Sections in order, one value a line, with a final line feed."""
+    lines = ["global"]
+    lines += _members(settings.global_, skip=())
+    for proxy in settings.proxies:
+        lines.append(f"{proxy.kind} {proxy.name}")
+        lines += _members(proxy, skip=("kind", "name"))
+    return "\n".join(lines) + "\n"
+
+
+def address_text(address: Address) -> str:
+    """`ipv4@127.0.0.1:80`, `unix@/path`, `fd@3`: independent of how it was written."""
+    kind = address.kind.value
+    if address.kind is AddressKind.FD:
+        return f"{kind}@{address.fd}"
+    if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
+        return f"{kind}@{address.host}"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    if address.port_offset is not None:
+        return f"{kind}@{host}:{address.port_offset:+d}"
+    return f"{kind}@{host}:{address.port}"
+
+
+def _default(item: Field[object]) -> object:
+    if item.default is not MISSING:
+        return item.default
+    if item.default_factory is not MISSING:
+        return item.default_factory()
+    return MISSING
+
+
+def _members(record: object, skip: tuple[str, ...], depth: int = 1) -> Iterator[str]:
+    assert is_dataclass(record)
+    for item in fields(record):
+        value = getattr(record, item.name)
+        if item.name in skip or isinstance(value, Location) or value == _default(item):
+            continue
+        yield from _entry(item.name.rstrip("_"), value, depth)
+
+
+def _entry(name: str, value: object, depth: int) -> Iterator[str]:
+    indent = _INDENT * depth
+    if isinstance(value, tuple):
+        for element in value:
+            yield from _entry(name, element, depth)
+    elif is_dataclass(value) and not isinstance(value, Address):
+        yield f"{indent}{name}"
+        yield from _members(value, (), depth + 1)
+    elif isinstance(value, dict):
+        for key, element in sorted(value.items()):
+            yield f"{indent}{name}[{key}] = {_plain(element)}"
+    elif name == "mode" and isinstance(value, int):
+        yield f"{indent}{name} = {value:o}"
+    else:
+        yield f"{indent}{name} = {_plain(value)}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Address):
+        return address_text(value)
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, (frozenset, set)):
+        return " ".join(str(element) for element in sorted(value))
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

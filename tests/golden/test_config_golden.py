@@ -1,0 +1,58 @@
+"""Golden files: a configuration in, its normal form and messages out.
+
+`config/NAME.cfg` (or the directory `config/NAME.d`) is loaded with the command line of its first
+lines `# args: ...` and the variables of `# env: NAME=VALUE`; `config/NAME.expected` holds the
+messages and what was understood. MTPROXY_UPDATE_GOLDEN=1 writes the expected files anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mtproxy.cli.args import parse_args
+from mtproxy.config import has_listener, load
+from mtproxy.config.dump import dump
+
+FOLDER = Path(__file__).parent / "config"
+NAMES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".cfg", ".d"))
+HOSTS = {"app.example": ["192.0.2.10"], "six.example": ["2001:db8::6"], "localhost": ["127.0.0.1"]}
+
+
+def head(path: Path) -> list[str]:
+    file = path if path.is_file() else min(path.glob("*.cfg"))
+    return [line[2:] for line in file.read_text("latin-1").splitlines() if line.startswith("# ")]
+
+
+def outcome(name: str) -> str:
+    lines = head(FOLDER / name)
+    args = [word for line in lines if line.startswith("args: ") for word in shlex.split(line[6:])]
+    env = dict(line[5:].split("=", 1) for line in lines if line.startswith("env: "))
+    cmdline = parse_args(["-f", name, "-L", "peer", *args])
+    settings, diagnostics = load(
+        cmdline.paths, cmdline, environ=env, resolver=lambda host, family: HOSTS.get(host, [])
+    )
+    parts = [f"{item.render(pid=1)}\n" for item in diagnostics.shown(diag=cmdline.diag)]
+    if settings is None:
+        return "exit 1\n" + "".join(parts)
+    code = 0 if has_listener(settings) else 2
+    return f"exit {code}\n" + "".join(parts) + dump(settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    found = outcome(name)
+    path = FOLDER / re.sub(r"\.(cfg|d)$", ".expected", name)
+    if os.environ.get("MTPROXY_UPDATE_GOLDEN"):
+        path.write_text(found, "utf-8", "surrogateescape")
+    assert found == path.read_text("utf-8", "surrogateescape")
+
+
+def test_every_expected_file_has_its_input() -> None:
+    expected = {path.stem for path in FOLDER.glob("*.expected")}
+    assert expected == {re.sub(r"\.(cfg|d)$", "", name) for name in NAMES}

@@ -1,0 +1,112 @@
+"""`-c`, `-cc` and `-v`: exit codes and what is printed."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from mtproxy.base.settings import CommandLine
+from mtproxy.cli.check import check_condition, check_configuration, version_text
+
+GOOD = "defaults\n timeout client 1s\nfrontend f\n bind :80\n"
+WARNED = "frontend f\n bind :80\n"
+
+
+def check(tmp_path: Path, text: str, **options: bool) -> tuple[int, str]:
+    path = tmp_path / "a.cfg"
+    path.write_text(text)
+    output = StringIO()
+    cmdline = CommandLine(paths=(str(path),), check=True, **options)  # type: ignore[arg-type]
+    return check_configuration(cmdline, output), output.getvalue()
+
+
+def test_a_valid_configuration_is_praised_only_when_verbose(tmp_path: Path) -> None:
+    assert check(tmp_path, GOOD) == (0, "")
+    assert check(tmp_path, GOOD, verbose=True) == (0, "Configuration file is valid\n")
+
+
+def test_errors_exit_with_1_and_are_printed_even_when_quiet(tmp_path: Path) -> None:
+    code, text = check(tmp_path, GOOD + " nonsense\n.notice x\n", quiet=True)
+    assert code == 1
+    first, last = text.splitlines()
+    assert re.fullmatch(
+        r"\[ALERT\]    \(\d+\) : config : parsing \[.*/a\.cfg:5\] : unknown keyword 'nonsense' in"
+        r" 'frontend' section",
+        first,
+    )
+    assert last.endswith(" : config : Fatal errors found in configuration.")
+
+
+def test_warnings_are_silenced_by_quiet_and_fatal_by_zero_warning(tmp_path: Path) -> None:
+    code, text = check(tmp_path, WARNED)
+    assert code == 0
+    assert "missing timeouts for frontend 'f': 'client'" in text
+    assert check(tmp_path, WARNED, quiet=True) == (0, "")
+    assert check(tmp_path, WARNED, zero_warning=True)[0] == 1
+
+
+def test_nothing_to_listen_on_exits_with_2(tmp_path: Path) -> None:
+    code, text = check(tmp_path, "global\n")
+    assert code == 2
+    assert "no listener" in text
+    assert check(tmp_path, "global\n", quiet=True) == (2, "")
+
+
+def test_hints_are_shown_when_asked(tmp_path: Path) -> None:
+    assert check(tmp_path, ".diag hint\n" + GOOD) == (0, "")
+    code, text = check(tmp_path, ".diag hint\n" + GOOD, diag=True)
+    assert (code, "'hint'" in text) == (0, True)
+
+
+def test_bytes_that_are_not_utf8_do_not_stop_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.cfg"
+    path.write_bytes(b"frontend \xff\n")
+    output = StringIO()
+    assert check_configuration(CommandLine(paths=(str(path),), check=True), output) == 1
+    output.getvalue().encode("utf-8")
+
+
+def test_the_dump_goes_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(tmp_path, GOOD, dump=True)[0] == 0
+    text = capsys.readouterr().out
+    assert "frontend f\n" in text
+    assert "        address = ipv4@0.0.0.0:80\n" in text
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("1", 0),
+        ("", 1),
+        ("0", 1),
+        ("feature(THREAD)", 0),
+        ('streq("$A",b)', 0),
+        ('streq("${NONE-c}",c)', 0),
+        (r"streq(\"b\",b)", 0),
+        ("streq('$A',b)", 1),
+        ("1 #x", 2),
+        ('"', 2),
+        ("nonsense(1)", 2),
+        ("version_atleast(3.5-dev4)", 1),
+    ],
+)
+def test_conditions(expression: str, code: int) -> None:
+    output = StringIO()
+    assert check_condition(expression, {"A": "b"}, output) == code
+    assert bool(output.getvalue()) == (code == 2)
+
+
+def test_the_versions_answer_those_who_look_for_haproxy() -> None:
+    """HAProxy's test runner keeps these lines and takes the third word and the target."""
+    long = version_text(2)
+    assert long.startswith(version_text(1))
+    kept = [line for line in long.splitlines() if re.search("HA-?Proxy version|TARGET.*=", line)]
+    assert len(kept) == 2
+    assert re.fullmatch(r"\d+\.\d+\.\d+", kept[0].split()[2])
+    assert kept[1] == "  TARGET  = linux-glibc"
+    assert re.search(r"^Feature list :.* \+EPOLL .*-OPENSSL ", long, re.MULTILINE)
