@@ -105,11 +105,6 @@ class HeadCache:
                 table.clear()
             table[key] = value
 
-    def keep_line(self, line: bytes, header: Header) -> None:
-        """Remember what a header line was parsed to, if it may be kept."""
-        if header[3] not in UNCACHED_KINDS:
-            self.keep(self.lines, line, header)
-
     def connection(self, value: bytes) -> int:
         """The CONNECTION_* bits of a value of Connection."""
         flags = self.connections.get(value)

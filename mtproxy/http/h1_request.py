@@ -25,7 +25,6 @@ from mtproxy.http.headers import (
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_HOST,
-    K_PASSIVE,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
     TCHAR,
@@ -154,22 +153,14 @@ def _parse_block(
     known = None not in found
     if len(lines) > cache.max_headers:
         raise BadMessage(400, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 400)
-    host = None
-    special = form
-    for header in headers:
-        kind = header[3]
-        if kind:
-            if kind == K_HOST and host is None:
-                host = header[1]
-            elif kind < K_PASSIVE:
-                special = 1
-    if special:
-        fields = _read_fields(head, headers, form, host, cache)
+        parse_lines(lines, found, cache, position, 400)
+    headers = cast("list[Header]", found)
+    active = [header for header in headers if header[3] > 0]
+    if form or len(active) > 1 or (active and active[0][3] != K_HOST):
+        fields = _read_fields(head, headers, active, form, cache)
     else:
-        fields = (headers, -1, False, True, None, False, host)
+        fields = (headers, -1, False, True, None, False, active[0][1] if active else None)
     if known and not form:
         cache.keep(cache.request_blocks, block, fields, BLOCK_MAX)
     return fields
@@ -208,16 +199,13 @@ def _refuse_start_line(line: bytes) -> BadMessage:
 
 
 def _read_fields(
-    head: RequestHead, headers: list[Header], form: int, host: bytes | None, cache: HeadCache
+    head: RequestHead, headers: list[Header], active: list[Header], form: int, cache: HeadCache
 ) -> RequestFields:
     """Act upon what the headers say of the message's length, its connection and its authority."""
-    headers, connection, length, chunked, doubtful, upgrade, expect = scan_fields(
-        headers, cache, 400
+    headers, connection, length, chunked, doubtful, upgrade, expect, host = scan_fields(
+        headers, active, cache, 400
     )
     method = head.method
-    if host is not None and sum([header[3] == K_HOST for header in headers]) > 1:
-        # RFC 9112 section 3.2
-        raise BadMessage(400, "several Host headers")
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -243,7 +231,7 @@ def _read_fields(
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
     elif lists_websocket(upgrade):
-        keys = [header[1] for header in headers if header[3] == K_WEBSOCKET_KEY]
+        keys = [header[1] for header in active if header[3] == K_WEBSOCKET_KEY]
         if len(keys) != 1 or len(keys[0]) != _WEBSOCKET_KEY_LENGTH:
             raise BadMessage(400, "WebSocket handshake without a good key")
     if form not in (ORIGIN, _OTHER):

@@ -17,7 +17,6 @@ from mtproxy.http.headers import (
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_CONTENT_LENGTH,
-    K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_WEBSOCKET_ACCEPT,
     Header,
@@ -150,15 +149,14 @@ def _parse_block(
     known = None not in found
     if len(lines) > cache.max_headers:
         raise BadMessage(502, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 502)
-    fields: ResponseFields = (headers, -1, False, head.version == 11, None)
-    for header in headers:
-        kind = header[3]
-        if kind and kind < K_PASSIVE:
-            fields = _read_fields(head, headers, rule, cache)
-            break
+        parse_lines(lines, found, cache, position, 502)
+    headers = cast("list[Header]", found)
+    active = [header for header in headers if header[3] > 0]
+    if active:
+        fields = _read_fields(head, headers, active, rule, cache)
+    else:
+        fields = (headers, -1, False, head.version == 11, None)
     if head.status == 101 and fields[4] is None:
         raise BadMessage(502, "101 without an upgrade")
     if known and not rule:
@@ -187,10 +185,12 @@ def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
 
 
 def _read_fields(
-    head: ResponseHead, headers: list[Header], rule: int, cache: HeadCache
+    head: ResponseHead, headers: list[Header], active: list[Header], rule: int, cache: HeadCache
 ) -> ResponseFields:
     """Act upon what the headers say of the message's length and its connection."""
-    headers, connection, length, chunked, doubtful, upgrade, _ = scan_fields(headers, cache, 502)
+    headers, connection, length, chunked, doubtful, upgrade, _, _ = scan_fields(
+        headers, active, cache, 502
+    )
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -210,7 +210,7 @@ def _read_fields(
     elif (
         head.status == 101
         and lists_websocket(upgrade)
-        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers)
+        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in active)
     ):
         raise BadMessage(502, "WebSocket handshake without an accept key")
     return headers, length, chunked, keep_alive, upgrade
