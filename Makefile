@@ -43,8 +43,8 @@ python-optimized: ## build the interpreter with PGO and LTO beside the plain one
 	@.ci/setup python optimized
 	@echo "    to use it: MTPROXY_PYTHON=optimized MTPROXY_VENV=.venv-optimized make venv" >&2
 
-fuzz: venv ## the HTTP/1 parser against h11, until Ctrl-C or a find
-	@exec $(BIN)/python tests/property/fuzz.py $(ARGS)
+fuzz: venv ## the HTTP/1 parser against h11, random input: ARGS="--seconds 600"
+	@exec $(BIN)/python -m mtproxy.testing.h1fuzz $(ARGS)
 
 soak: venv ## the long stress run of the whole program
 	@.ci/setup test-packages

@@ -33,7 +33,7 @@ class Sink:
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.terminate()
-        output, _ = self._process.communicate(timeout=10)
+        output = self._process.communicate(timeout=10)[0]
         self.messages = int(output or 0)
 
 

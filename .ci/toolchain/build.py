@@ -35,7 +35,7 @@ FLAVOURS = {
 #: Debug information makes the build slower and ten times as large, and helps nobody here.
 CFLAGS = "-O3 -g0"
 #: Again, behind the -g that configure adds to the flags of an LTO build.
-MAKE_FLAGS = "CFLAGS_NODIST=-g0"
+MAKE_FLAGS = ("CFLAGS_NODIST=-g0", "LDFLAGS_NODIST=-g0")
 _VERSION = re.compile(r"^3\.13\.\d+")
 _PHASES = (
     (b"Building with support for profile generation", "for the profile"),
@@ -143,11 +143,11 @@ def _build(
         f"configuring CPython {version}t",
     )
     run(
-        ["make", f"-j{jobs}", MAKE_FLAGS],
+        ["make", f"-j{jobs}", *MAKE_FLAGS],
         f"compiling CPython {version}t ({flavour}, {jobs} jobs)",
         lambda: compiled(log.read_bytes()),
     )
-    run(["make", "install", MAKE_FLAGS, f"DESTDIR={stage}"], f"installing into {prefix}")
+    run(["make", "install", *MAKE_FLAGS, f"DESTDIR={stage}"], f"installing into {prefix}")
     made = stage / prefix.relative_to("/")
     shutil.rmtree(made / "lib" / "python3.13t" / "test", ignore_errors=True)
     _check_modules(made, hint, log)
@@ -156,7 +156,7 @@ def _build(
         "flavour": flavour,
         "source": archive.name,
         "configure": [*options, f"CFLAGS={CFLAGS}"],
-        "make": [MAKE_FLAGS],
+        "make": list(MAKE_FLAGS),
         "compiler": _first_line([env.get("CC", "gcc"), "--version"]),
         "machine": platform.machine(),
     }

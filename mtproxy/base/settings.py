@@ -131,7 +131,7 @@ class LogSettings:
     level: str = "debug"  # the least important level that is sent
     minlevel: str = "emerg"  # levels more important than this are capped to it
     length: int = 1024
-    format: str = "rfc3164"
+    format: str = "local"
     location: Location = Location("", 0)
 
 

@@ -13,14 +13,16 @@ from mtproxy.base.settings import (
     Settings,
 )
 from mtproxy.boot.report import say
+from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
+from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.conf import DEFAULT_MAXHDR, BackConf, FrontConf
+from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.room import FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
@@ -67,9 +69,12 @@ def make_shared(
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
-    severity = "ALERT" if level <= syslog.ALERT else "WARNING" if level <= syslog.NOTICE else "NOTICE"
     if not ctx.room.quiet:
-        say(severity, text)
+        if level == syslog.EMERG:
+            # as HAProxy words it on standard error
+            say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+        else:
+            say("WARNING", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -78,9 +83,11 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
 def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     """Build this thread's own runtime objects. Called on the thread."""
     settings = shared.settings
-    room = Room(int(settings.global_.tune.get("tune.http.maxhdr", DEFAULT_MAXHDR)) - 1)
+    # the keyword counts the end of the head as one
+    max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
+    room = Room(HeadCache(max_headers))
     room.quiet = settings.global_.quiet
-    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname or "")
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
@@ -121,6 +128,7 @@ def _logger(
         mode=proxy.mode,
         options=proxy.options,
         log_format=proxy.log_format,
+        uri_length=int(glob.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
         thread_logs=thread_logs,
     )
 

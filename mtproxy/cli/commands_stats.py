@@ -77,9 +77,9 @@ def _clear_counters(cli: CliSession, args: list[str]) -> Answer:
         for proxy in runtime.proxies:
             number = proxy.settings.id
             if proxy.frontends:
-                runtime.baselines.clear((number, "F"), [f.counters for f in proxy.frontends])
+                runtime.baselines.clear((number, "F"), proxy.frontend_counters())
             if proxy.backends and proxy.shared is not None:
-                runtime.baselines.clear((number, "B"), [b.totals() for b in proxy.backends])
+                runtime.baselines.clear((number, "B"), proxy.backend_counters())
                 for server in proxy.shared.servers:
                     sets = [side.counters for side in server.sides]
                     runtime.baselines.clear((number, server.id), sets)

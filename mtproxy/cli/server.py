@@ -54,7 +54,7 @@ async def _write_answer(session: CliSession, command: str, write_all: WriteAll) 
             await write_all(encode("".join(pieces)))
             pieces.clear()
             size = 0
-    if pieces:
+    if size:
         await write_all(encode("".join(pieces)))
 
 

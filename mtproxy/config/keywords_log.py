@@ -103,7 +103,7 @@ def _entry(ctx: Context, st: Statement) -> LogSettings:
     args = Args(st.words, 1)
     address, stdio = _target(ctx, args.next())
     length = 1024
-    form = "rfc3164"
+    form = "local"
     while args.more() and args.words[args.position] in ("len", "format", "sample", "profile"):
         word = args.next()
         args.name = f"log {word}"

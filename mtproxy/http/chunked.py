@@ -57,11 +57,11 @@ FORBIDDEN_TRAILERS: Final = frozenset(
 
 # a size line in the form in which it may go on as it is
 _match_plain_size = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
-# any good size line: leading zeros, white space after the size, extensions
-_match_size = re.compile(rb"0*([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n").match
+# any good size line: up to 20 digits of which 15 count, white space, extensions
+_match_size = re.compile(rb"0{0,5}([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n").match
 # what the beginning of a good size line looks like
 _match_size_part = re.compile(
-    rb"0*[0-9A-Fa-f]{1,15}(?:[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r?)?"
+    rb"0{0,5}[0-9A-Fa-f]{1,15}(?:[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r?)?"
 ).fullmatch
 # what no further byte can turn into a good trailer section
 _search_hopeless = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)").search
@@ -186,7 +186,7 @@ class ChunkedReader:
                     if relay and not plain:
                         if run < pos:
                             out.append(data[run:pos])
-                        out.append(match[1] + b"\r\n")
+                        out.append(b"%x\r\n" % self._left)
                         run = match.end()
                     pos = match.end()
                     self._state = _DATA

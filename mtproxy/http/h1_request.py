@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from mtproxy.http.cache import BLOCK_MAX, HeadCache, RequestFields, RequestStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import (
     lists_websocket,
@@ -20,20 +21,14 @@ from mtproxy.http.framing import (
     without,
 )
 from mtproxy.http.headers import (
-    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_HOST,
-    K_PASSIVE,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
-    MAX_HEADERS,
     TCHAR,
-    HeadCache,
     Header,
-    RequestFields,
-    RequestStart,
     make_header,
 )
 from mtproxy.http.uri import ASTERISK, ORIGIN, agree, target_form
@@ -102,9 +97,7 @@ def request_line(method: bytes, target: bytes, version: int) -> bytes:
     return b"%s %s HTTP/1.%d\r\n" % (method, target, version - 10)
 
 
-def parse_request_head(
-    data: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> RequestHead:
+def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
     Raises BadMessage with the status to answer: 400; 413 for a body that its method may not have
@@ -115,14 +108,14 @@ def parse_request_head(
     start = cache.requests.get(line)
     if start is None:
         if not line:
-            return _parse_after_empty_lines(data, cache, max_headers)
+            return _parse_after_empty_lines(data, cache)
         start = _parse_start_line(line, cache)
     head = RequestHead()
     head.method, head.target, version, head.start_line, head.start_wire, form = start
     head.version = version
     fields = None if form else cache.request_blocks.get(block)
     if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, form, cache, max_headers)
+        fields = _parse_block(head, block, len(line) + 2, form, cache)
     (
         headers,
         head.content_length,
@@ -132,17 +125,17 @@ def parse_request_head(
         head.expect_continue,
         head.host,
     ) = fields
-    if len(headers) > max_headers:
-        raise BadMessage(400, "too many headers")
     # the list in the cache stays as it is
     head.headers = headers.copy()
     return head
 
 
-def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) -> RequestHead:
+def _parse_after_empty_lines(data: bytes, cache: HeadCache) -> RequestHead:
     skipped = skip_empty_lines(data)
+    if skipped in (0, len(data)):
+        raise ValueError("not a whole head")
     try:
-        return parse_request_head(data[skipped:], cache, max_headers)
+        return parse_request_head(data[skipped:], cache)
     except BadMessage as error:
         if error.position < 0:
             raise
@@ -150,32 +143,24 @@ def _parse_after_empty_lines(data: bytes, cache: HeadCache, max_headers: int) ->
 
 
 def _parse_block(
-    head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache, max_headers: int
+    head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache
 ) -> RequestFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found
-    if len(lines) > max_headers:
+    if len(lines) > cache.max_headers:
         raise BadMessage(400, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 400)
-    host = None
-    special = form
-    for header in headers:
-        kind = header[3]
-        if kind:
-            if kind == K_HOST and host is None:
-                host = header[1]
-            elif kind < K_PASSIVE:
-                special = 1
-    if special:
-        fields = _read_fields(head, headers, form, host, cache)
+        parse_lines(lines, found, cache, position, 400)
+    headers = cast("list[Header]", found)
+    active = [header for header in headers if header[3] > 0]
+    if form or len(active) > 1 or (active and active[0][3] != K_HOST):
+        fields = _read_fields(head, headers, active, form, cache)
     else:
-        fields = (headers, -1, False, True, None, False, host)
+        fields = (headers, -1, False, True, None, False, active[0][1] if active else None)
     if known and not form:
         cache.keep(cache.request_blocks, block, fields, BLOCK_MAX)
     return fields
@@ -214,16 +199,13 @@ def _refuse_start_line(line: bytes) -> BadMessage:
 
 
 def _read_fields(
-    head: RequestHead, headers: list[Header], form: int, host: bytes | None, cache: HeadCache
+    head: RequestHead, headers: list[Header], active: list[Header], form: int, cache: HeadCache
 ) -> RequestFields:
     """Act upon what the headers say of the message's length, its connection and its authority."""
-    headers, connection, length, chunked, doubtful, upgrade, expect = scan_fields(
-        headers, cache, 400
+    headers, connection, length, chunked, doubtful, upgrade, expect, host = scan_fields(
+        headers, active, cache, 400
     )
     method = head.method
-    if host is not None and sum([header[3] == K_HOST for header in headers]) > 1:
-        # RFC 9112 section 3.2
-        raise BadMessage(400, "several Host headers")
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -249,7 +231,7 @@ def _read_fields(
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
     elif lists_websocket(upgrade):
-        keys = [header[1] for header in headers if header[3] == K_WEBSOCKET_KEY]
+        keys = [header[1] for header in active if header[3] == K_WEBSOCKET_KEY]
         if len(keys) != 1 or len(keys[0]) != _WEBSOCKET_KEY_LENGTH:
             raise BadMessage(400, "WebSocket handshake without a good key")
     if form not in (ORIGIN, _OTHER):

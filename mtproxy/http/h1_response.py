@@ -9,22 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from mtproxy.http.cache import BLOCK_MAX, HeadCache, ResponseFields, ResponseStart
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
-    BLOCK_MAX,
     CONNECTION_CLOSE,
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_CONTENT_LENGTH,
-    K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_WEBSOCKET_ACCEPT,
-    MAX_HEADERS,
-    HeadCache,
     Header,
-    ResponseFields,
-    ResponseStart,
 )
 
 #: how the body after a response head is delimited
@@ -113,9 +108,7 @@ def status_line(version: int, status: int, reason: bytes) -> bytes:
     return b"HTTP/1.%d %d %s\r\n" % (version - 10, status, reason)
 
 
-def parse_response_head(
-    data: bytes, request_method: bytes, cache: HeadCache, max_headers: int = MAX_HEADERS
-) -> ResponseHead:
+def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) -> ResponseHead:
     """Parse one whole head, up to and with the final CRLFCRLF (see `framing.find_head_end`).
 
     Raises BadMessage (502, and 422 where the server used a transfer coding that is not supported;
@@ -131,10 +124,8 @@ def parse_response_head(
     head.version = version
     fields = None if rule else cache.response_blocks.get(block)
     if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, rule, cache, max_headers)
+        fields = _parse_block(head, block, len(line) + 2, rule, cache)
     headers, length, chunked, head.keep_alive, head.upgrade = fields
-    if len(headers) > max_headers:
-        raise BadMessage(502, "too many headers")
     # the list in the cache stays as it is
     head.headers = headers.copy()
     head.content_length = length
@@ -148,25 +139,24 @@ def parse_response_head(
 
 
 def _parse_block(
-    head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache, max_headers: int
+    head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache
 ) -> ResponseFields:
     """The fields of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
-    if lines.pop() or lines.pop():
+    if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
     found = list(map(cache.get, lines))
     known = None not in found
-    if len(lines) > max_headers:
+    if len(lines) > cache.max_headers:
         raise BadMessage(502, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 502)
-    fields: ResponseFields = (headers, -1, False, head.version == 11, None)
-    for header in headers:
-        kind = header[3]
-        if kind and kind < K_PASSIVE:
-            fields = _read_fields(head, headers, rule, cache)
-            break
+        parse_lines(lines, found, cache, position, 502)
+    headers = cast("list[Header]", found)
+    active = [header for header in headers if header[3] > 0]
+    if active:
+        fields = _read_fields(head, headers, active, rule, cache)
+    else:
+        fields = (headers, -1, False, head.version == 11, None)
     if head.status == 101 and fields[4] is None:
         raise BadMessage(502, "101 without an upgrade")
     if known and not rule:
@@ -195,10 +185,12 @@ def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
 
 
 def _read_fields(
-    head: ResponseHead, headers: list[Header], rule: int, cache: HeadCache
+    head: ResponseHead, headers: list[Header], active: list[Header], rule: int, cache: HeadCache
 ) -> ResponseFields:
     """Act upon what the headers say of the message's length and its connection."""
-    headers, connection, length, chunked, doubtful, upgrade, _ = scan_fields(headers, cache, 502)
+    headers, connection, length, chunked, doubtful, upgrade, _, _ = scan_fields(
+        headers, active, cache, 502
+    )
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -218,7 +210,7 @@ def _read_fields(
     elif (
         head.status == 101
         and lists_websocket(upgrade)
-        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers)
+        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in active)
     ):
         raise BadMessage(502, "WebSocket handshake without an accept key")
     return headers, length, chunked, keep_alive, upgrade

@@ -1,4 +1,4 @@
-"""Header fields as immutable tuples, and the cache that makes a repeated one cost a look-up.
+"""Header fields as immutable tuples.
 
 A `Header` is `(name, value, wire, kind)`: the lower-cased name, the value without surrounding
 white space, the line as it goes out on the next connection, and a small integer that says whether
@@ -10,8 +10,7 @@ outgoing form is already right (RFC 9110 section 7.6.1). `Connection` loses `clo
 written with `b"".join([header[2] for header in headers])`, while rules and logs see the value
 that came.
 
-A `HeadCache` belongs to one thread, which alone may use it, without a lock. Everything else here
-is immutable or pure and may be used from any thread.
+Everything here is immutable or pure and may be used from any thread.
 """
 
 from __future__ import annotations
@@ -34,16 +33,15 @@ K_UPGRADE: Final = 6
 K_EXPECT: Final = 7
 K_WEBSOCKET_KEY: Final = 8
 K_WEBSOCKET_ACCEPT: Final = 9
-#: kinds from here on need no work in the codec; they are told apart for the layers above
-K_PASSIVE: Final = 16
-K_TE: Final = 16
-K_KEEP_ALIVE: Final = 17
-K_PROXY_CONNECTION: Final = 18
-K_TRAILER: Final = 19
-K_COOKIE: Final = 20
-K_SET_COOKIE: Final = 21
-K_AUTHORIZATION: Final = 22
-K_PROXY_AUTHORIZATION: Final = 23
+#: kinds below zero need no work in the codec; they are told apart for the layers above
+K_TE: Final = -1
+K_KEEP_ALIVE: Final = -2
+K_PROXY_CONNECTION: Final = -3
+K_TRAILER: Final = -4
+K_COOKIE: Final = -5
+K_SET_COOKIE: Final = -6
+K_AUTHORIZATION: Final = -7
+K_PROXY_AUTHORIZATION: Final = -8
 
 KINDS: Final[dict[bytes, int]] = {
     b"host": K_HOST,
@@ -158,120 +156,3 @@ def refuse_field_line(line: bytes, position: int, status: int = 400) -> BadMessa
         if byte == 0x7F or (byte < 0x20 and byte != 0x09):
             return BadMessage(status, "control character in a header value", index)
     raise AssertionError(f"a good header line was refused: {line!r}")
-
-
-#: secrets, and values that do not come twice
-UNCACHED_KINDS: Final = frozenset(
-    {
-        K_COOKIE,
-        K_SET_COOKIE,
-        K_AUTHORIZATION,
-        K_PROXY_AUTHORIZATION,
-        K_WEBSOCKET_KEY,
-        K_WEBSOCKET_ACCEPT,
-    }
-)
-#: longer lines (bytes) are parsed each time
-LINE_MAX: Final = 256
-#: longer header blocks (bytes) are looked up line by line
-BLOCK_MAX: Final = 1024
-#: default number of entries of a table
-ENTRIES_MAX: Final = 1024
-#: default for `max_headers`. HAProxy's tune.http.maxhdr (101) counts the end of the head as one.
-MAX_HEADERS: Final = 100
-
-#: method, target, version (10 or 11), line for logs, line with CRLF for the wire, form (see
-#: h1_request)
-type RequestStart = tuple[bytes, bytes, int, bytes, bytes, int]
-#: status, reason, version, line for logs, line with CRLF for the wire, rule (see h1_response)
-type ResponseStart = tuple[int, bytes, int, bytes, bytes, int]
-#: headers, content_length, chunked, keep_alive, upgrade, expect_continue, host
-type RequestFields = tuple[list[Header], int, bool, bool, bytes | None, bool, bytes | None]
-#: headers, content_length, chunked, keep_alive, upgrade
-type ResponseFields = tuple[list[Header], int, bool, bool, bytes | None]
-
-
-class HeadCache:
-    """What one thread remembers of the heads it has parsed.
-
-    Three steps, each taken only where it cannot go wrong: a start line, a header line, and a
-    whole header block. A block is remembered when all of its lines were known already, that is on
-    its second appearance; so a head with a line that never comes twice (a trace identifier, a
-    cookie) does not enter.
-
-    Never kept: long lines, cookies and credentials, request lines with a query. Each table holds
-    at most `entries_max` entries and is cleared whole when full.
-
-    `payload_with_any_method` is a rule for the request parser: accept a body on GET, HEAD and
-    DELETE in HTTP/1.0 (HAProxy's global keyword h1-accept-payload-with-any-method).
-    """
-
-    __slots__ = (
-        "connections",
-        "entries_max",
-        "get",
-        "lines",
-        "payload_with_any_method",
-        "request_blocks",
-        "requests",
-        "response_blocks",
-        "responses",
-    )
-
-    def __init__(
-        self, entries_max: int = ENTRIES_MAX, *, payload_with_any_method: bool = False
-    ) -> None:
-        self.entries_max = entries_max
-        self.payload_with_any_method = payload_with_any_method
-        self.lines: dict[bytes, Header] = {}
-        # bound once: the table is cleared in place, never replaced
-        self.get = self.lines.get
-        self.requests: dict[bytes, RequestStart] = {}
-        self.responses: dict[bytes, ResponseStart] = {}
-        self.request_blocks: dict[bytes, RequestFields] = {}
-        self.response_blocks: dict[bytes, ResponseFields] = {}
-        self.connections: dict[bytes, int] = {}
-
-    def keep[T](self, table: dict[bytes, T], key: bytes, value: T, longest: int = LINE_MAX) -> None:
-        """Put an entry into one of the tables, unless its key is longer than `longest` bytes."""
-        if len(key) <= longest:
-            if len(table) >= self.entries_max:
-                table.clear()
-            table[key] = value
-
-    def keep_line(self, line: bytes, header: Header) -> None:
-        """Remember what a header line was parsed to, if it may be kept."""
-        if header[3] not in UNCACHED_KINDS:
-            self.keep(self.lines, line, header)
-
-    def connection(self, value: bytes) -> int:
-        """The CONNECTION_* bits of a value of Connection."""
-        flags = self.connections.get(value)
-        if flags is None:
-            flags = connection_flags(value)
-            self.keep(self.connections, value, flags)
-        return flags
-
-    def _check(self) -> None:
-        """Raise AssertionError if a bound, or a rule of what may be kept, is broken."""
-        assert self.get == self.lines.get
-        for table, longest in (
-            (self.lines, LINE_MAX),
-            (self.requests, LINE_MAX),
-            (self.responses, LINE_MAX),
-            (self.request_blocks, BLOCK_MAX),
-            (self.response_blocks, BLOCK_MAX),
-            (self.connections, LINE_MAX),
-        ):
-            assert len(table) <= self.entries_max
-            assert all(len(key) <= longest for key in table)
-        for line, header in self.lines.items():
-            assert header == parse_field_line(line)
-            assert header[3] not in UNCACHED_KINDS
-        assert not any(b"?" in line for line in self.requests)
-        for value, flags in self.connections.items():
-            assert flags == connection_flags(value)
-        blocks = [fields[0] for fields in self.request_blocks.values()]
-        blocks += [fields[0] for fields in self.response_blocks.values()]
-        for headers in blocks:
-            assert not any(header[3] in UNCACHED_KINDS for header in headers)

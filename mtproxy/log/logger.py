@@ -41,11 +41,15 @@ class HasTid(Protocol):
 
 
 class ThreadLogs:
-    """The log targets and date caches of one thread. `ctx` is None in a process without a pool."""
+    """The log targets and date caches of one thread. `ctx` is None in a process without a pool.
 
-    def __init__(self, ctx: HasTid | None = None, *, hostname: str = "") -> None:
+    `hostname` is the value of `log-send-hostname`: None without it, "" for the host's own name.
+    """
+
+    def __init__(self, ctx: HasTid | None = None, *, hostname: str | None = None) -> None:
         self.tid = 0 if ctx is None else ctx.tid
-        self.hostname = hostname
+        #: the name that syslog heads carry; "" for none
+        self.hostname = "" if hostname is None else hostname or socket.gethostname()
         self.dates = LineDates()
         self._targets: dict[object, targets.LogTarget] = {}
 
@@ -90,7 +94,9 @@ class Sender:
         self.minimum = syslog.level_number(log.minlevel)
         #: bytes, newline included
         self.maximum = log.length
-        self._heads = syslog.HeadWriter(log.format, facility, tag, pid, hostname)
+        # log-send-hostname makes rfc3164 the default (manual, `log`)
+        head_format = "rfc3164" if hostname and log.format == "local" else log.format
+        self._heads = syslog.HeadWriter(head_format, facility, tag, pid, hostname)
         self.target = target
 
     @property

@@ -102,10 +102,12 @@ class UnixTarget(LogTarget):
 
     __slots__ = ("_clock", "_next_try", "_path", "_sock")
 
-    def __init__(self, name: str, path: str | bytes) -> None:
+    def __init__(
+        self, name: str, path: str | bytes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(name)
         self._path = path
-        self._clock = time.monotonic
+        self._clock = clock
         self._next_try = 0.0
         self._sock: socket.socket | None = None
         self._connect()

@@ -181,7 +181,8 @@ class _BackendSide(_Counters):
     ttime_max: int
 
     def add_times(self, queue: int, connect: int, data: int, total: int) -> None:
-        """Enter the timers (ms, -1: not reached) of one finished transaction into averages and maxima.
+        """Enter the timers (ms, -1: not reached) of one finished transaction into averages and
+        maxima.
 
         The sliding sums lose one part in 1024 and gain the new value, so that sum/1024 follows the
         last ~1024 transactions at the cost of a few integer operations.
@@ -241,8 +242,8 @@ class ServerCounters(_BackendSide):
 def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> BackendCounters:
     """One thread's backend with its servers: for what a transaction counts once, on its server.
 
-    A transaction that reached a server enters bytes, requests, responses and times there alone; this adds
-    them up. Any thread; the result is a copy of the moment.
+    A transaction that reached a server enters bytes, requests, responses, times and the use of idle
+    connections there alone; this adds them up. Any thread; the result is a copy of the moment.
     """
     out = BackendCounters()
     for name in out.names():
@@ -254,6 +255,10 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
         out.bytes_out += server.bytes_out
         out.cum_req += server.cum_req
         out.timed += server.timed
+        out.cum_lbconn += server.cum_lbconn
+        out.reuse += server.reuse
+        out.spliced_in += server.spliced_in
+        out.spliced_out += server.spliced_out
         out.last_sess = max(out.last_sess, server.last_sess)
         out.qtime_max = max(out.qtime_max, server.qtime_max)
         out.ctime_max = max(out.ctime_max, server.ctime_max)

@@ -90,7 +90,11 @@ def run_loop(ctx: ThreadContext) -> None:
         # --- other threads
         while inbox:
             activity.inbox += 1
-            inbox.popleft()(ctx)
+            message = inbox.popleft()
+            try:
+                message(ctx)
+            except Exception:
+                report_failure(ctx, "a message of another thread")
 
         # --- time
         if timers.next <= now:
@@ -98,13 +102,19 @@ def run_loop(ctx: ThreadContext) -> None:
         if wait_queue.next_tick <= now:
             for shared_task in wait_queue.collect(now, tid, pool.wait_queue_budget):
                 activity.tasksw += 1
-                shared_task.run(ctx)
+                try:
+                    shared_task.run(ctx)
+                except Exception:
+                    report_failure(ctx, f"the shared task {shared_task!r}")
         if now >= next_second:
             next_second = now + 1000
             ctx.wall_offset = wall_offset_ms()
             ctx.cpu_ns = time.thread_time_ns()
             for keep in ctx.housekeepers:
-                keep(ctx)
+                try:
+                    keep(ctx)
+                except Exception:
+                    report_failure(ctx, "housekeeping")
 
         # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
         left = depth
@@ -140,18 +150,21 @@ def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:
         except StopIteration:
             ctx.finish(tasklet)
         except Exception:
-            _report(ctx, tasklet)
+            report_failure(ctx, tasklet.name)
+            ctx.finish(tasklet)
     ctx.running = None
     return n
 
 
-def _report(ctx: ThreadContext, tasklet: Tasklet) -> None:
-    """A tasklet ended with an exception nobody expected: say so, and go on with the others."""
+def report_failure(ctx: ThreadContext, what: str) -> None:
+    """Something ended with an exception nobody expected: say so, and go on with the rest.
+
+    A stream's coroutine closes its connections itself on its way out.
+    """
     ctx.activity.errors += 1
     print(
-        f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {tasklet.name} failed unexpectedly "
-        f"and was ended. Please report this:\n{traceback.format_exc()}",
+        f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {what} failed unexpectedly and was "
+        f"ended. Please report this:\n{traceback.format_exc()}",
         file=sys.stderr,
         flush=True,
     )
-    ctx.finish(tasklet)

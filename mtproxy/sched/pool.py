@@ -11,10 +11,9 @@ import faulthandler
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import Message, ThreadContext
@@ -22,6 +21,7 @@ from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
+from mtproxy.sync import stats as lock_stats
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.seeklock import SeekLock
 
@@ -71,7 +71,7 @@ class Pool:
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()
-        self.wait_queue = WaitQueue(SeekLock(LockLabel.TASK_WQ))
+        self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
         self.wait_queue.on_earlier = self._wake_a_sleeper
         self.contexts = [ThreadContext(tid, self) for tid in range(nbthread)]
         self.shareds = [ctx.shared for ctx in self.contexts]
@@ -115,12 +115,15 @@ class Pool:
             for thread in self.threads:
                 thread.join(2)
             signal.set_wakeup_fd(-1)
+            pipe.rd.close()
+            pipe.wr.close()
 
     def _thread(self, ctx: ThreadContext, setup: Message) -> None:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
                 os.sched_setaffinity(0, cpus)
+            lock_stats.adopt(ctx.tid)
             setup(ctx)
             self._gate.wait()
             if ctx.tid == 0 and self._ready is not None:
@@ -185,4 +188,4 @@ def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:
 
 def dump_all_stacks() -> None:
     """Print every thread's Python stack on standard error (stops the world for a moment)."""
-    faulthandler.dump_traceback(file=sys.__stderr__, all_threads=True)
+    faulthandler.dump_traceback(all_threads=True)

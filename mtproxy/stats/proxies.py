@@ -77,7 +77,7 @@ def _server_rows(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter) -> Itera
 def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
     """The FRONTEND line."""
     number = proxy.settings.id
-    sets = [f.counters for f in proxy.frontends]
+    sets = proxy.frontend_counters()
     http = proxy.settings.mode == "http"
     t = runtime.baselines.since_clear((number, "F"), sets)
     rates = runtime.rates
@@ -88,7 +88,7 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "pxname": proxy.name,
         "svname": "FRONTEND",
         "scur": t.conn_cur,
-        "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max),
+        "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max, t.cum_sess),
         "slim": proxy.settings.maxconn or runtime.maxconn,
         "stot": t.cum_sess,
         "bin": t.bytes_in,
@@ -137,7 +137,7 @@ def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = N
     shared = proxy.shared
     assert shared is not None
     number = proxy.settings.id
-    sets = [b.totals() for b in proxy.backends]
+    sets = proxy.backend_counters()
     http = proxy.settings.mode == "http"
     t = runtime.baselines.since_clear((number, "B"), sets)
     now = monotonic_ms()
@@ -196,7 +196,6 @@ def server_row(
     now = monotonic_ms()
     sessions = sum(c.cum_sess for c in sets)
     idle = sum(len(s.idle) for s in sides)
-    sessions_now = state.sessions()
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": state.name,
@@ -215,16 +214,14 @@ def server_row(
         "srv_icur": idle,
         "idle_conn_cur": idle,
         "safe_conn_cur": 0,
-        "used_conn_cur": sessions_now,
-        "need_conn_est": max(sessions_now, t.conn_max),
+        "used_conn_cur": t.conn_cur,
+        "need_conn_est": max(t.conn_cur, t.conn_max),
         "uweight": state.weight,
         "ssl_sess": 0,
         "ssl_reused_sess": 0,
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
-    values["scur"] = sessions_now
-    values["smax"] = runtime.rates.peak((*key, "conn"), sessions_now, t.conn_max)
     if legends:
         values["addr"] = address_text(state.address)
     if state.health is not None:
@@ -278,7 +275,7 @@ def _backend_side(
         "qcur": t.queue_cur,
         "qmax": t.queue_max,
         "scur": t.conn_cur,
-        "smax": runtime.rates.peak((*key, "conn"), t.conn_cur, t.conn_max),
+        "smax": runtime.rates.peak((*key, "conn"), t.conn_cur, t.conn_max, t.cum_sess),
         "stot": t.cum_sess,
         "bin": t.bytes_in,
         "bout": t.bytes_out,
@@ -311,12 +308,10 @@ def _backend_side(
 
 
 def _average(sets: Sequence[BackendCounters] | Sequence[ServerCounters], name: str) -> int:
-    """The average time over the last 1024 transactions of each thread, in ms."""
+    """The average time over the last 1024 transactions of each thread, in ms, rounded up."""
     samples = sum(min(c.timed, AVERAGE_SAMPLES) for c in sets)
-    if not samples:
-        return 0
     total: int = sum(getattr(c, name) for c in sets)
-    return total // samples
+    return -(-total // samples) if samples else 0
 
 
 def _responses(t: Totals) -> dict[str, Value]:

@@ -94,9 +94,9 @@ class Rates:
         last = self._last(key)
         return round(max(last.highest, last.current(total, self._clock())))
 
-    def peak(self, key: Key, current: int, of_one_thread: int) -> int:
-        """The highest value of a gauge that was seen."""
-        return max(self._peaks.get(key, 0), current, of_one_thread)
+    def peak(self, key: Key, current: int, of_one_thread: int, in_all: int = 0) -> int:
+        """The highest value of a gauge that was seen; at least 1 when `in_all` ever came."""
+        return max(self._peaks.get(key, 0), current, of_one_thread, int(in_all > 0))
 
     def clear(self) -> None:
         """Forget the highest values."""
@@ -129,7 +129,7 @@ class Rates:
                 yield (number, "B", "conn"), sum(b.counters.conn_cur for b in proxy.backends)
                 for servers in zip(*(b.servers for b in proxy.backends), strict=True):
                     key = (number, servers[0].settings.id, "conn")
-                    yield key, sum(s.cur_sess for s in servers)
+                    yield key, sum(s.counters.conn_cur for s in servers)
 
     def process_totals(self) -> dict[str, int]:
         """Connections, sessions, requests and bytes sent since start, over all frontends."""

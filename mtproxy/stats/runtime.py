@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import mtproxy
+from mtproxy.proxy.counters import BackendCounters, FrontendCounters
 from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
@@ -50,6 +51,14 @@ class ProxyRuntime:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    def frontend_counters(self) -> list[FrontendCounters]:
+        """The frontend's counters, one set per thread."""
+        return [f.counters for f in self.frontends]
+
+    def backend_counters(self) -> list[BackendCounters]:
+        """The backend's counters, its servers' included where those count for it; copies."""
+        return [b.totals() for b in self.backends]
 
 
 class Runtime:

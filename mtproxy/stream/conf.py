@@ -14,8 +14,6 @@ FOREVER = NEVER >> 1
 
 DEFAULT_BUFSIZE = 16384
 DEFAULT_MAXREWRITE = 1024
-#: counts the end of the head as one
-DEFAULT_MAXHDR = 101
 
 
 def _ms(*values: int | None) -> int:

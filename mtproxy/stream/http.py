@@ -33,7 +33,7 @@ from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.connect import IdleWatch, connect, give_idle, take_idle
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
-from mtproxy.stream.stream import Stop, Stream, next_serial
+from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class HttpStream(Stream):
             task.expire = expire
             if expire < task.timer:
                 ctx.timers.arm(task, expire)
+            end = 0
             try:
                 while True:
                     if buf:
@@ -192,7 +193,6 @@ class HttpStream(Stream):
         counters.cum_req += 1
         counters.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
-        self.request_count = next_serial()
         self.t_i = self.got_tick - (self.accept_ms - self.ctx.wall_offset)
         if self.t_i < 0 or self.null:
             self.t_i = 0
@@ -228,7 +228,6 @@ class HttpStream(Stream):
         conf = self.conf
         room = self.room
         self.request_line = request.start_line
-        self.request_count = next_serial()
         got = self.got_tick
         self.t_R = ctx.now - got
         self.t_i = got + ctx.wall_offset - self.accept_ms
@@ -742,6 +741,7 @@ class HttpStream(Stream):
         log = self.fe.log
         if log is not None:
             self.logged = True
+            self.note_loads(now)
             log(self)
 
     def _account(self) -> None:

@@ -77,26 +77,30 @@ class Room:
 
     thread_logs: ThreadLogs
 
-    def __init__(self, max_headers: int) -> None:
+    def __init__(self, cache: HeadCache) -> None:
         #: say nothing on standard error
         self.quiet = False
         #: loggers for changes of state, by backend
         self.backend_logs: dict[str | None, Logger] = {}
-        self.cache = HeadCache(max_headers)
+        self.cache = cache
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []
         self.others = 0
         self.others_tick = -1
 
+    def look_at_others(self, ctx: ThreadContext) -> None:
+        """Count the connections of the other threads; once per tick at most, see proxy.load."""
+        self.others_tick = ctx.now
+        self.others = 0
+        if ctx.pool.nbthread > 1:
+            mine = ctx.shared
+            self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+
     def connections(self, ctx: ThreadContext) -> int:
         """Client connections of the whole process; what other threads did may be a tick old."""
         if ctx.now != self.others_tick:
-            self.others_tick = ctx.now
-            self.others = 0
-            if ctx.pool.nbthread > 1:
-                mine = ctx.shared
-                self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+            self.look_at_others(ctx)
         return self.others + ctx.shared.conns
 
     def after_session(self, ctx: ThreadContext) -> None:

@@ -52,10 +52,12 @@ class Stream:
     __slots__ = (
         "accept_ms",
         "accept_tick",
+        "act_conn",
         "backend",
         "backend_queue",
         "bconf",
         "be",
+        "be_conn",
         "bytes_read",
         "bytes_uploaded",
         "captured_request_headers",
@@ -68,13 +70,13 @@ class Stream:
         "ctx",
         "dst_text",
         "fe",
+        "fe_conn",
         "frontend",
         "is_http",
         "logged",
         "null",
         "redispatched",
         "request_cookie",
-        "request_count",
         "request_line",
         "response_cookie",
         "retries",
@@ -85,6 +87,7 @@ class Stream:
         "server_ip",
         "server_port",
         "srv",
+        "srv_conn",
         "srv_queue",
         "started",
         "status",
@@ -147,10 +150,10 @@ class Stream:
         self.retries = 0
         self.redispatched = False
         self.request_line: bytes | None = None
-        self.request_count = 0
         self.client_expire = FOREVER
         self.server_expire = FOREVER
         self.be = None
+        self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
         self.server_ip: str | None = None
         self.server_port = 0
         self.started = False
@@ -189,25 +192,44 @@ class Stream:
                 self.dst_text = ("unix", self.room.listener_id)
         return self.dst_text
 
-    # --- what the log says of the load, this stream included
-    @property
-    def act_conn(self) -> int:
-        return self.room.room.connections(self.ctx)
+    # --- what only the log asks for
+    def note_loads(self, now: int) -> None:
+        """Store how many sessions there are, this one included, for the log line.
 
-    @property
-    def fe_conn(self) -> int:
-        return self.fe.load.total(self.ctx.now)
-
-    @property
-    def be_conn(self) -> int:
-        # HAProxy logs an HTTP request when it has left its backend already
+        Written out, with plain look-ups only: it runs once per request.
+        """
+        room = self.room.room
+        if room.others_tick != now:
+            room.look_at_others(self.ctx)
+        self.act_conn = room.others + self.ctx.shared.conns
+        fe = self.fe
+        load = fe.load
+        if load.tick != now:
+            load.look(now)
+        self.fe_conn = load.others + fe.counters.conn_cur
         be = self.be
-        return 0 if be is None else be.load.total(self.ctx.now) - self.is_http
+        if be is None:
+            self.be_conn = self.srv_conn = 0
+            return
+        load = be.load
+        if load.tick != now:
+            load.look(now)
+        # HAProxy logs an HTTP request when it has left its backend already
+        itself = self.is_http
+        self.be_conn = load.others + be.counters.conn_cur - itself
+        srv = self.srv
+        if srv is None:
+            self.srv_conn = 0
+            return
+        load = srv.load
+        if load.tick != now:
+            load.look(now)
+        self.srv_conn = load.others + srv.counters.conn_cur - itself
 
     @property
-    def srv_conn(self) -> int:
-        srv = self.srv
-        return 0 if srv is None else srv.load.total(self.ctx.now) - self.is_http
+    def request_count(self) -> int:
+        """The number of this transaction in the life of the process (%rt)."""
+        return next_serial()
 
     @property
     def backend_src_ip(self) -> str | None:
@@ -292,6 +314,7 @@ class Stream:
         log = self.fe.log
         if log is not None and not self.logged:
             self.logged = True
+            self.note_loads(self.ctx.now)
             log(self)
 
     # --- client state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
-from mtproxy.stream.stream import Stop, Stream, next_serial
+from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
 
 
@@ -23,7 +23,6 @@ class TcpStream(Stream):
 
     async def _serve(self) -> None:
         ctx = self.ctx
-        self.request_count = next_serial()
         be, bconf = self.room.backend, self.room.bconf
         up = down = None
         try:

@@ -2,7 +2,8 @@
 
 A thread that holds a lock may only take locks whose label stands *later* in `LockLabel`; two
 locks of one label are never held together. `mtproxy.sync.debug` checks both. Names are HAProxy's
-where it has a lock for the same purpose. A label stays here only while some lock carries it.
+where it has a lock for the same purpose. A label stays here only while some lock carries it
+(tests/unit/sync/test_labels.py sees to that).
 
 Immutable after import; any thread may read it.
 """
@@ -15,15 +16,10 @@ from enum import Enum
 class LockLabel(Enum):
     """What a lock protects. The value is the label's rank in the lock order, from 0."""
 
-    SIGNALS = 0  # installed signal handlers and pending signal counts
-    LISTENER = 1  # a listener's state (ready, full, paused)
-    PROXY = 2  # a proxy's state (enabled, stopping, stopped)
-    SERVER = 3  # a server's administrative and health state
-    LBPRM = 4  # a backend's set of usable servers
-    TASK_WQ = 5  # the global wait queue
-    LOGSRV = 6  # the sampling index of a log server
-    RING = 7  # an in-memory ring of messages
-    OTHER = 8  # anything too small to deserve a name
+    SERVER = 0  # a server's administrative and health state
+    LBPRM = 1  # a backend's set of usable servers
+    TASK_WQ = 2  # the global wait queue
+    OTHER = 3  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.chunked import ChunkedReader
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import skip_empty_lines
 from mtproxy.http.h1_request import RequestHead
-from mtproxy.http.headers import HeadCache
 from mtproxy.http.uri import ABSOLUTE, AUTHORITY, agree, target_form
 from mtproxy.testing.h1messages import (
     Message,

@@ -13,7 +13,7 @@ import sys
 import time
 from random import Random
 
-from mtproxy.http.headers import HeadCache
+from mtproxy.http.cache import HeadCache
 from mtproxy.testing.h1compare import compare_request, compare_response
 from mtproxy.testing.h1generator import Generator
 

@@ -76,8 +76,8 @@ class Generator:
         self.rng = rng
 
     def rarely(self, percent: int = 4) -> bool:
-        """True in about `percent` of all calls."""
-        return self.rng.randrange(100) < percent
+        """True in about `percent` of all calls; a source that gives the least gets False."""
+        return self.rng.randrange(100) >= 100 - percent
 
     def _end(self) -> bytes:
         return self.rng.choice([b"\n", b"\r", b"\r\r\n", b""]) if self.rarely(1) else b"\r\n"

@@ -14,9 +14,9 @@ import sys
 import time
 from random import Random
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.h1_request import RequestHead
-from mtproxy.http.headers import HeadCache
 from mtproxy.testing.h1generator import Generator
 from mtproxy.testing.h1messages import Message, read_request, read_response
 from mtproxy.testing.haproxy_judge import HAProxyJudge, Verdict, find_haproxy

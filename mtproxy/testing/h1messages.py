@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import h11
 
+from mtproxy.http.cache import HeadCache
 from mtproxy.http.chunked import ChunkedReader
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import find_head_end
@@ -25,7 +26,6 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     parse_response_head,
 )
-from mtproxy.http.headers import HeadCache
 
 _HUGE = 1 << 30
 

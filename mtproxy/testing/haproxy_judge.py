@@ -12,6 +12,7 @@ is complete when the call returns.
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+_search_end = re.compile(rb"(?:\A|\r\n)0\r\n(?:[^\r\n]+\r\n)*\r\n\Z").search
 
 _CONFIG = """\
 global
@@ -223,5 +226,6 @@ def _complete(data: bytes) -> bool:
         if name == b"content-length":
             length = int(value)
         elif name == b"transfer-encoding" and b"chunked" in value:
-            return body.endswith(b"0\r\n\r\n") or b"\r\n0\r\n" in body or body.startswith(b"0\r\n")
+            # the last chunk with its whole trailer section
+            return _search_end(body) is not None
     return len(body) >= length

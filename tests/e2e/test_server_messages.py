@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -60,12 +62,20 @@ class Log:
 
 
 @pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A server that never accepts: checks need no more. The test may close it."""
+    with listen_on(("127.0.0.1", 0)) as sock:
+        yield sock
+
+
+@pytest.fixture
 def log(sink: SyslogSink) -> Log:
     return Log(sink)
 
 
-def test_a_server_dies_and_comes_back(proxy, sink: SyslogSink, log: Log) -> None:
-    listener = listen_on(("127.0.0.1", 0))
+def test_a_server_dies_and_comes_back(
+    proxy, listener: socket.socket, sink: SyslogSink, log: Log
+) -> None:
     port = listener.getsockname()[1]
     running: Program = proxy(
         config(sink, f"server s1 127.0.0.1:{port} {CHECK}", f"server b1 127.0.0.1:{port} backup")
@@ -79,8 +89,7 @@ def test_a_server_dies_and_comes_back(proxy, sink: SyslogSink, log: Log) -> None
         assert log.next(1) == [(NOTICE, f"Server be/s1 is UP, {PASSED}. {online} {ONLINE}")]
 
 
-def test_each_check_on_request(proxy, sink: SyslogSink, log: Log) -> None:
-    listener = listen_on(("127.0.0.1", 0))
+def test_each_check_on_request(proxy, listener: socket.socket, sink: SyslogSink, log: Log) -> None:
     port = listener.getsockname()[1]
     proxy(config(sink, "option log-health-checks", f"server s1 127.0.0.1:{port} {CHECK}"))
     line = "Health check for server be/s1"

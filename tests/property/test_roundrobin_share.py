@@ -37,6 +37,10 @@ def test_each_cycle_has_exact_shares(weights: list[int]) -> None:
 
 @given(WEIGHTS, st.integers(1, 1000))
 def test_turns_are_spread_evenly(weights: list[int], count: int) -> None:
+    """A server among n is never further from its share than about n/2 turns, as in HAProxy.
+
+    The worst are a very heavy server and many light ones: it goes first whenever it is due.
+    """
     order = WeightedOrder(weights)
     done = [0] * len(weights)
     total = sum(weights)
@@ -45,7 +49,8 @@ def test_turns_are_spread_evenly(weights: list[int], count: int) -> None:
         for position in order.block():
             done[position] += 1
             made += 1
-            assert abs(done[position] - made * weights[position] / total) < 2
+            ahead = done[position] - made * weights[position] / total
+            assert abs(ahead) < 1 + len(weights) / 2
 
 
 CHANGES = st.one_of(
@@ -85,7 +90,7 @@ def test_only_usable_servers_whatever_changes(weights, backups, every, changes) 
             # each got what its weight is worth since the last change
             for position, weight in expected.items():
                 fair = len(since) * weight / sum(expected.values())
-                assert abs(since.count(position) - fair) < 3
+                assert abs(since.count(position) - fair) < 2 + len(expected) / 2
         elif kind == "avoid":
             server = backend.pick(CTX, backend.servers[args[0]])
             if not expected:

@@ -68,6 +68,7 @@ class LeastConn(Balancer):
         return 2 * len(self._weights) + 64
 
     def update(self, weights: Mapping[int, int]) -> None:
+        self._settle()
         for position, weight in weights.items():
             self._weights[position] = weight
             self._place(position)
@@ -80,7 +81,8 @@ class LeastConn(Balancer):
         released, next_released = self._released, self._released.popleft
         next_sequence, place, slack = self._next_sequence, self._place, self._slack
 
-        # One long function: every call it made would cost a tenth of its time.
+        # One long function: every call it made would cost a tenth of its time. As weights are 256
+        # at most, one session more or less always changes the value.
         def pick(ctx: ThreadContext, avoid: Server | None = None) -> Server | None:
             lock_take(tid)
             while released:
@@ -88,10 +90,9 @@ class LeastConn(Balancer):
                 sessions[position] = number = sessions[position] - 1
                 if weight := weights[position]:
                     value = (number + 1) * 256 // weight if number else 0
-                    if value != entries[position] >> VALUE_SHIFT:
-                        entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
-                        entries[position] = entry
-                        heappush(heap, entry)
+                    entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
+                    entries[position] = entry
+                    heappush(heap, entry)
             avoided = ABSENT
             server: Server | None = None
             while heap:
@@ -105,10 +106,9 @@ class LeastConn(Balancer):
                     server = mine[position]
                     sessions[position] = number = sessions[position] + 1
                     value = (number + 1) * 256 // weights[position]
-                    if value != entry >> VALUE_SHIFT:
-                        entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
-                        entries[position] = entry
-                        heapreplace(heap, entry)
+                    entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
+                    entries[position] = entry
+                    heapreplace(heap, entry)
                     break
             if avoided != ABSENT:
                 assert avoid is not None
@@ -129,12 +129,20 @@ class LeastConn(Balancer):
 
     def take(self, position: int, tid: int) -> None:
         self._lock.take(tid)
+        self._settle()
         self._sessions[position] += 1
         self._place(position)
         self._lock.drop(tid)
 
     def release_hook(self) -> Callable[[int], None]:
         return self._released.append
+
+    def _settle(self) -> None:
+        """Enter what was released, in its order, as `pick` does. LBPRM lock held."""
+        while self._released:
+            position = self._released.popleft()
+            self._sessions[position] -= 1
+            self._place(position)
 
     def _place(self, position: int) -> None:
         """Give a server the entry that its weight and sessions demand. LBPRM lock held."""

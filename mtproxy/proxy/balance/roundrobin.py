@@ -55,8 +55,6 @@ class RoundRobin(Balancer):
             self._weights = self._weights.copy()
             self._stale = True
         for position, weight in weights.items():
-            if not self._weights[position] or not weight:
-                self._waits.pop(position, None)
             self._weights[position] = weight
 
     def picker(self, servers: Sequence[Server], tid: int) -> Picker:

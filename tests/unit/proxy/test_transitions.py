@@ -266,6 +266,7 @@ def test_drain_and_maintenance_replace_each_other() -> None:
         (EMERG, "backend be has no server available!"),
     ]
     set_maint(bed.one, bed.ctx)
+    assert not bed.one.drain
     assert bed.take() == [
         (
             NOTICE,

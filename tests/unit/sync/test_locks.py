@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mtproxy.sync import stats
-from mtproxy.sync.labels import LABELS, LockLabel
+from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 from mtproxy.testing.counts import zero_counts
 
@@ -18,10 +18,6 @@ LABEL = LockLabel.OTHER
 def lock() -> Lock:
     zero_counts(LABEL, 4)
     return Lock(LABEL)
-
-
-def test_labels_are_ranks() -> None:
-    assert [label.value for label in LABELS] == list(range(len(LABELS)))
 
 
 def test_take_and_drop(lock: Lock) -> None:

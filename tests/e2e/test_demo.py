@@ -1,0 +1,157 @@
+"""`mtproxy demo`: starts, serves through the proxy, tells what to try, stops cleanly."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mtproxy.testing.server import free_port
+from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.wire import connect
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Demo:
+    """A running demonstration; its output is collected by a thread."""
+
+    def __init__(self, *options: str) -> None:
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mtproxy", "demo", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=env,
+        )
+        self.output = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.output += line
+
+    def wait_for(self, text: str, seconds: float = 20.0) -> None:
+        def there() -> bool:
+            assert text in self.output or self.process.poll() is None, self.output
+            return text in self.output
+
+        wait_until(there, f"{text!r} in the output of the demonstration", seconds)
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        code = self.process.wait(20)
+        self._reader.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def demo(port: int) -> Iterator[Demo]:
+    running = Demo("--port", str(port), "--threads", "1", "--log")
+    yield running
+    running.process.kill()
+    running.stop()
+
+
+def get(port: int, path: str = "/", count: int = 1) -> list[bytes]:
+    """Bodies of `count` answers over one connection."""
+    bodies = []
+    with connect(("127.0.0.1", port)) as wire:
+        for _ in range(count):
+            response = wire.request(f"GET {path} HTTP/1.1\nhost: a")
+            assert response.status == 200
+            bodies.append(response.body)
+    return bodies
+
+
+def runtime_socket(output: str) -> str:
+    found = re.search(r"ctl -S (\S+) ", output)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_demo(demo: Demo, port: int, how: int):
+    demo.wait_for("Ctrl-C stops it.")
+    assert f"curl -i http://127.0.0.1:{port}/hello" in demo.output
+    assert "mtproxy ctl -S" in demo.output.replace("-m mtproxy", "mtproxy")
+    bodies = get(port, "/hello?x=1", 4)
+    assert sorted(re.findall(rb"origin (\w+),", b"".join(bodies))) == [b"one", b"one", b"two", b"two"]
+    assert all(b"You asked for /hello?x=1" in body for body in bodies)
+    path = runtime_socket(demo.output)
+    answer = subprocess.run(
+        [sys.executable, "-m", "mtproxy", "ctl", "-S", path, "show info; show stat"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    ).stdout
+    assert "Name: mtproxy\n" in answer
+    assert "\norigins,one,0," in answer
+    demo.wait_for('"GET /hello?x=1 HTTP/1.1"')
+    assert demo.stop(how) == 0
+    assert "stopping" in demo.output
+    assert "Traceback" not in demo.output
+    assert not Path(path).exists()
+    assert not Path(path).parent.exists()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_bodies_reach_the_origin(demo: Demo, port: int):
+    demo.wait_for("Ctrl-C stops it.")
+    with connect(("127.0.0.1", port)) as wire:
+        response = wire.request("POST /up HTTP/1.1\nhost: a\ncontent-length: 5\n\nhello")
+        assert b"sent 5 bytes" in response.body
+
+
+def test_port_is_taken():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        taken = other.getsockname()[1]
+        running = Demo("--port", str(taken))
+        assert running.process.wait(20) == 1
+        running.stop()
+    assert f"port {taken} of 127.0.0.1 is taken by another program" in running.output
+    found = re.search(r"mtproxy demo --port (\d+)", running.output)
+    assert found is not None
+    assert found[1] != str(taken)
+
+
+def test_no_such_port():
+    running = Demo("--port", "70000")
+    assert running.process.wait(20) == 1
+    running.stop()
+    assert "choose one from 1 to 65535" in running.output
+
+
+def test_proxy_that_dies_ends_the_demonstration(demo: Demo):
+    demo.wait_for("Ctrl-C stops it.")
+    path = runtime_socket(demo.output)
+    with connect(path) as wire:
+        wire.send(b"show info\n")
+        pid = int(re.search(rb"\nPid: (\d+)\n", wire.read_to_end())[1])  # type: ignore[index]
+    os.kill(pid, signal.SIGKILL)
+    assert demo.process.wait(20) == 1
+    demo.wait_for("the proxy ended with exit code -9")

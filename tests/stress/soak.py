@@ -1,0 +1,346 @@
+"""The long stress run: many clients, bodies of every size, and origin servers that are hurt.
+
+    make soak
+    python tests/stress/soak.py --requests 20000 --program haproxy
+
+While clients (mtproxy.testing.soak_client) check every byte, the origins are killed, restarted,
+reset and stalled in turns, with healthy times between. Afterwards everybody leaves, and the proxy
+has to be as it was: no socket more, no memory grown.
+
+It fails on: a wrong byte, an answer to another client, a request that hangs, a status that nobody
+sent, a failure (502, 503, 504 or a closed connection) while all origins were well beyond the rate
+of `HEALTHY_FAILURES`, sockets or memory that stay, a proxy that died or printed a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from mtproxy.testing import procfs
+from mtproxy.testing.program import Program
+from mtproxy.testing.server import free_port
+from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.wire import refused
+
+#: failures permitted per request while every origin is well
+HEALTHY_FAILURES = 1 / 5000
+#: seconds after an origin recovered in which its former state may still show: checks have to see
+#: it (2 x 200 ms), and requests that began before have to end
+RECOVERY = 2.0
+SERVER_TIMEOUT = 5.0
+#: a pipe pair kept for the next splice is no leak, a socket is
+KEPT_PIPES = 32
+MOST_GROWTH = 24_000_000
+#: dealt in random order: also a short run sees most of them
+_DECK = ["kill"] * 4 + ["restart"] * 2 + ["reset"] * 4 + ["stall"] * 3 + ["long stall"]
+
+CONFIG = """
+global
+    nbthread {threads}
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 20s
+    timeout server 5s
+    timeout tunnel 20s
+    timeout http-request 15s
+    timeout http-keep-alive 15s
+    retries 3
+    option redispatch
+frontend fe
+    bind "fd@${{fe}}"
+    default_backend be
+backend be
+    balance roundrobin
+    default-server check inter 200ms fastinter 100ms downinter 200ms rise 2 fall 2
+    {servers}
+"""
+
+
+class OriginProcess:
+    """One origin and the ways to hurt it. Used by the chaos thread alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        words = ["--port", str(self.port), "--name", self.name, "--patience", "60"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mtproxy.testing.origin", *words], stdout=subprocess.DEVNULL
+        )
+        wait_until(lambda: not refused(("127.0.0.1", self.port)), f"origin {self.name}", 20)
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def end(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(20)
+
+
+class Chaos(threading.Thread):
+    """Hurts one origin at a time. `windows` holds [begin, end] of each hurt; an open one ends at
+    infinity. Only this thread writes; readers take it after `join`, or a copy."""
+
+    def __init__(self, origins: Sequence[OriginProcess], seed: str, healthy: float) -> None:
+        super().__init__(name="chaos")
+        self.origins = origins
+        self.rng = random.Random(f"chaos-{seed}")
+        self.healthy = healthy
+        self.deck: list[str] = []
+        self.windows: list[tuple[float, float]] = []
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.now = "healthy"
+        self.finish = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            pause = self.healthy
+            while not self.finish.wait(pause):
+                self.hurt()
+                pause = self.healthy + RECOVERY
+        except BaseException as error:  # noqa: BLE001 - shown by the main thread
+            self.error = error
+
+    def hurt(self) -> None:
+        origin = self.rng.choice(self.origins)
+        if not self.deck:
+            self.deck = list(_DECK)
+            self.rng.shuffle(self.deck)
+        what = self.deck.pop()
+        self.now = f"{what} {origin.name}"
+        self.counts[what] += 1
+        begin = time.monotonic()
+        self.windows.append((begin, float("inf")))
+        if what in ("kill", "restart"):
+            origin.end(signal.SIGKILL if what == "kill" else signal.SIGTERM)
+            self.finish.wait(self.rng.uniform(0.1, 1.5))
+            origin.start()
+        elif what == "reset":
+            origin.signal(signal.SIGUSR1)
+        else:
+            origin.signal(signal.SIGSTOP)
+            long = what == "long stall"
+            self.finish.wait(SERVER_TIMEOUT + 2 if long else self.rng.uniform(0.3, 3.0))
+            origin.signal(signal.SIGCONT)
+        self.windows[-1] = (begin, time.monotonic())
+        self.now = "healthy"
+
+    def excuses(self, begin: float, end: float) -> bool:
+        """Whether an origin was hurt, or just had been, at some time between `begin` and `end`."""
+        return any(start <= end and begin <= stop + RECOVERY for start, stop in list(self.windows))
+
+    def healthy_share(self, begin: float, end: float) -> float:
+        """The part of the time in which nothing was excused."""
+        hurt = sum(min(stop + RECOVERY, end) - start for start, stop in self.windows)
+        return max(0.0, 1 - hurt / (end - begin))
+
+
+class Soak:
+    """One run. `problems` is empty when all is well."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.problems: list[str] = []
+        self.lock = threading.Lock()
+        self.failures: list[tuple[float, float, str]] = []
+        self.progress: dict[int, dict[str, int]] = {}
+        self.warm_rss = 0
+
+    def run(self) -> None:
+        options = self.options
+        origins = [OriginProcess(f"o{n + 1}") for n in range(3)]
+        with contextlib.ExitStack() as stack:
+            for origin in origins:
+                stack.callback(_kill, origin)
+                origin.start()
+            servers = "\n    ".join(f"server {o.name} 127.0.0.1:{o.port}" for o in origins)
+            config = CONFIG.format(threads=options.threads, servers=servers)
+            proxy = stack.enter_context(Program(options.program, config))
+            proxy.wait_ready()
+            sockets, descriptors = self._sockets(proxy), proxy.fd_count()
+            chaos = Chaos(origins, options.seed, options.healthy)
+            begin = time.monotonic()
+            self._traffic(proxy, chaos)
+            took = time.monotonic() - begin
+            for origin in origins:
+                origin.end(signal.SIGKILL)
+            self._aftermath(proxy, sockets, descriptors)
+            self._judge(proxy, chaos, begin, took)
+
+    def _traffic(self, proxy: Program, chaos: Chaos) -> None:
+        options = self.options
+        workers = [self._worker(proxy, number) for number in range(options.workers)]
+        readers = [
+            threading.Thread(target=self._follow, args=(number, worker))
+            for number, worker in enumerate(workers)
+        ]
+        for reader in readers:
+            reader.start()
+        if options.healthy > 0:
+            chaos.start()
+        tick = threading.Event()
+        begin = time.monotonic()
+        try:
+            while any(reader.is_alive() for reader in readers):
+                tick.wait(1.0)
+                done = self._sum("done")
+                if not self.warm_rss and done >= options.requests / 5 and proxy.alive():
+                    self.warm_rss = proxy.rss()
+                self._show(proxy, chaos, begin)
+                if not proxy.alive() or chaos.error is not None:
+                    self.problems.append(f"the proxy died, or the chaos did ({chaos.error!r})")
+                    break
+        finally:
+            for worker in workers:
+                if worker.poll() is None and self.problems:
+                    worker.kill()
+            for reader in readers:
+                reader.join()
+            for worker in workers:
+                worker.wait()
+            chaos.finish.set()
+            if chaos.ident is not None:
+                chaos.join()
+        print(file=sys.stderr)
+
+    def _worker(self, proxy: Program, number: int) -> subprocess.Popen[str]:
+        options = self.options
+        share = options.requests // options.workers
+        share += options.requests % options.workers if number == 0 else 0
+        words = ["--port", str(proxy.port()), "--requests", str(share), "--name", f"w{number}"]
+        words += ["--seed", options.seed, "--clients", str(options.clients)]
+        return subprocess.Popen(
+            [sys.executable, "-m", "mtproxy.testing.soak_client", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _follow(self, number: int, worker: subprocess.Popen[str]) -> None:
+        """Reads a worker's lines to its end (a thread for each worker)."""
+        assert worker.stdout is not None
+        for text in worker.stdout:
+            line = json.loads(text)
+            with self.lock:
+                if "fatal" in line:
+                    self.problems.append(f"{line['fatal']}: {line['detail']} (id {line['id']})")
+                elif "failure" in line:
+                    self.failures.append((line["begin"], line["end"], line["failure"]))
+                else:
+                    self.progress[number] = line
+        worker.stdout.close()
+
+    def _sum(self, key: str) -> int:
+        with self.lock:
+            return sum(line[key] for line in self.progress.values())
+
+    def _show(self, proxy: Program, chaos: Chaos, begin: float) -> None:
+        if not proxy.alive():
+            return
+        done = self._sum("done")
+        seconds = time.monotonic() - begin
+        text = (
+            f"{done:,} of {self.options.requests:,} requests, {done / seconds:,.0f}/s, "
+            f"{self._sum('bytes') / 1e9:.2f} GB, {self._sum('failed')} failed; proxy: "
+            f"{proxy.fd_count()} descriptors, {proxy.rss() / 1e6:.0f} MB; {chaos.now}"
+        )
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        elif round(seconds) % 10 == 0:
+            print(text, file=sys.stderr, flush=True)
+
+    @staticmethod
+    def _sockets(proxy: Program) -> int:
+        return sum(t.startswith("socket:") for t in procfs.fd_targets(proxy.pid).values())
+
+    def _aftermath(self, proxy: Program, sockets: int, descriptors: int) -> None:
+        """Clients and origins are gone: what does the proxy still hold?"""
+        if not proxy.alive():
+            self.problems.append(f"the proxy ended with {proxy.process.returncode}")
+            return
+        try:
+            wait_until(lambda: self._sockets(proxy) <= sockets, "sockets to be given back", 25)
+        except TimeoutError:
+            now = self._sockets(proxy)
+            self.problems.append(f"{now - sockets} sockets stayed open ({sockets} at the start)")
+        if (more := proxy.fd_count() - descriptors) > KEPT_PIPES:
+            self.problems.append(f"{more} descriptors more than at the start")
+        if self.warm_rss and (grown := proxy.rss() - self.warm_rss) > MOST_GROWTH:
+            self.problems.append(f"memory grew by {grown / 1e6:.0f} MB after the first fifth")
+
+    def _judge(self, proxy: Program, chaos: Chaos, begin: float, took: float) -> None:
+        done = self._sum("done")
+        unexcused = [f for f in self.failures if not chaos.excuses(f[0], f[1])]
+        share = chaos.healthy_share(begin, begin + took)
+        reasons = collections.Counter(what for _, _, what in self.failures)
+        print(f"{done:,} requests in {took:.0f} s, {self._sum('bytes') / 1e9:.2f} GB of bodies")
+        hurts = ", ".join(f"{what} {count}" for what, count in sorted(chaos.counts.items()))
+        print(f"origins hurt: {hurts or 'never'}; all well for {share:.0%} of the time")
+        if proxy.alive():
+            print(
+                f"proxy: {self.warm_rss / 1e6:.0f} MB after a fifth, {proxy.rss() / 1e6:.0f} MB "
+                f"at the end; {proxy.fd_count()} descriptors"
+            )
+        print(f"failed: {len(self.failures)}, of them {len(unexcused)} while all origins were well")
+        for what, count in reasons.most_common(8):
+            print(f"    {count:6}  {what}")
+        if done < self.options.requests and not self.problems:
+            self.problems.append(f"only {done} of {self.options.requests} requests were made")
+        if len(unexcused) > done * share * HEALTHY_FAILURES:
+            first = "; ".join(f"{what} at {at - begin:.1f} s" for at, _, what in unexcused[:5])
+            self.problems.append(f"{len(unexcused)} failures while all origins were well: {first}")
+        if proxy.alive():
+            proxy.stop(signal.SIGTERM)
+        if "Traceback" in proxy.output():
+            self.problems.append(f"the proxy printed a traceback:\n{proxy.output()[-3000:]}")
+
+
+def _kill(origin: OriginProcess) -> None:
+    if origin.process is not None and origin.process.poll() is None:
+        origin.process.kill()
+        origin.process.wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when all was well."""
+    parser = argparse.ArgumentParser(prog="make soak", description="the long stress run")
+    parser.add_argument("--requests", type=int, default=200_000)
+    parser.add_argument("--program", default="mtproxy", help="mtproxy, haproxy or a path")
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(1_000_000)))
+    parser.add_argument("--workers", type=int, default=2, help="client processes (2)")
+    parser.add_argument("--clients", type=int, default=12, help="clients of each process (12)")
+    parser.add_argument("--threads", type=int, default=2, help="the proxy's nbthread (2)")
+    parser.add_argument(
+        "--healthy", type=float, default=3.0, help="seconds between two hurts (3); 0: no hurts"
+    )
+    options = parser.parse_args(arguments)
+    words = f"{options.program}, {options.requests:,} requests, --seed {options.seed}"
+    print(f"soak: {words}", flush=True)
+    soak = Soak(options)
+    soak.run()
+    for problem in soak.problems:
+        print(f"PROBLEM: {problem}")
+    print("soak: " + ("failed" if soak.problems else "passed"))
+    return 1 if soak.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

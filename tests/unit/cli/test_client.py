@@ -1,0 +1,203 @@
+"""`mtproxy ctl` and `mtproxy locks` against a socket that answers what the test says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mtproxy.cli import client
+from mtproxy.cli.client import ClientError, LockFigures, ask, choose_socket, locks_table
+from mtproxy.cli.main import CLIENTS, main
+
+type Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """`serve(answer, ...)`: a UNIX socket that gives one answer per connection; returns its path."""
+    with contextlib.ExitStack() as stack:
+        asked: list[bytes] = []
+
+        def start(*answers: bytes) -> str:
+            path = str(tmp_path / "s.sock")
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(path)
+            listener.listen(8)
+
+            def run() -> None:
+                for answer in answers:
+                    conn, _ = listener.accept()
+                    with conn:
+                        received = b""
+                        while data := conn.recv(1000):
+                            received += data
+                        asked.append(received)
+                        conn.sendall(answer)
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            stack.callback(thread.join, 5)
+            return path
+
+        start.asked = asked  # type: ignore[attr-defined]
+        yield start
+
+
+def test_ctl_prints_the_answer(serve: Serve):
+    path = serve(b"a\nb\n\n")
+    out = io.StringIO()
+    assert client.ctl(["-S", path, "show", "info;", "show stat"], out) == 0
+    assert out.getvalue() == "a\nb\n"
+    assert serve.asked == [b"show info; show stat\n"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("answer", [b"Unknown command, but\n\n", b"Permission denied\n\n"])
+def test_ctl_says_by_its_exit_code_that_it_was_refused(serve: Serve, answer: bytes):
+    assert client.ctl(["-S", serve(answer), "x"], io.StringIO()) == 1
+
+
+def test_ctl_without_a_proxy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "nope.sock"
+    assert client.ctl(["-S", str(path), "show info"]) == 1
+    assert capsys.readouterr().err == f"mtproxy ctl: no socket {path}: is the proxy running?\n"
+
+
+def test_a_socket_that_nobody_listens_on(tmp_path: Path):
+    path = tmp_path / "old.sock"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+    with pytest.raises(ClientError, match="nobody listens"):
+        ask(str(path), "x")
+
+
+def test_tcp_address():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        port = listener.getsockname()[1]
+
+        def run() -> None:
+            conn, _ = listener.accept()
+            with conn:
+                while conn.recv(1000):
+                    pass
+                conn.sendall(b"hi\n\n")
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        assert ask(f"127.0.0.1:{port}", "x") == "hi\n\n"
+        thread.join(5)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:99999999", "/" + "x" * 200, "abns@nope", "unix@nope"])
+def test_bad_addresses(address: str):
+    with pytest.raises(ClientError):
+        ask(address, "x", timeout=1)
+
+
+def test_a_proxy_that_does_not_answer(tmp_path: Path):
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+        with pytest.raises(ClientError, match=r"did not answer within 0\.05 seconds"):
+            ask(str(path), "x", timeout=0.05)
+
+
+def test_choice_of_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.delenv(client.SOCKET_VARIABLE, raising=False)
+    monkeypatch.setattr(client, "USUAL_SOCKETS", (str(tmp_path / "a"), str(tmp_path / "b")))
+    with pytest.raises(ClientError, match="Name it with -S"):
+        choose_socket(None)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "b"))
+        assert choose_socket(None) == str(tmp_path / "b")
+        monkeypatch.setenv(client.SOCKET_VARIABLE, "env")
+        assert choose_socket(None) == "env"
+        assert choose_socket("named") == "named"
+
+
+# --- locks
+
+
+def figures(label: str, **changes: int) -> dict[str, object]:
+    names = ("locks", "unlocks", "waits", "wait_ns")
+    one: dict[str, object] = {f"{k}_{n}": 0 for k in ("read", "seek", "write") for n in names}
+    return {"label": label, "failed_upgrades": 0, "longest_wait_ns": 0, **one, **changes}
+
+
+def test_locks(serve: Serve):
+    out = io.StringIO()
+    assert client.locks(["-S", serve(b"Stats about Lock X:\n\n")], out) == 0
+    assert out.getvalue() == "Stats about Lock X:\n"
+    assert serve.asked == [b"show locks\n"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("option", "command"), [("--json", b"show locks json\n"), ("--reset", b"show locks reset\n")]
+)
+def test_options_of_locks(serve: Serve, option: str, command: bytes):
+    assert client.locks(["-S", serve(b"[]\n\n"), option], io.StringIO()) == 0
+    assert serve.asked == [command]  # type: ignore[attr-defined]
+
+
+def test_watch_shows_what_was_added(serve: Serve, monkeypatch: pytest.MonkeyPatch):
+    def answer(locks: int, wait_ns: int) -> bytes:
+        one = figures("TASK_WQ", write_locks=locks, write_wait_ns=wait_ns, write_waits=locks // 10)
+        return json.dumps([one, figures("SERVER", read_locks=5)]).encode() + b"\n\n"
+
+    path = serve(answer(1000, 0), answer(3000, 4_000_000))
+    clock = iter([10.0, 12.0])
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(client.time, "sleep", sleep)
+    monkeypatch.setattr(client.time, "monotonic", lambda: next(clock))
+    out = io.StringIO()
+    assert client.locks(["-S", path, "--watch", "2"], out) == 0
+    lines = out.getvalue().splitlines()
+    assert lines[0].split()[0] == "LOCK"
+    assert lines[1].split() == ["TASK_WQ", "1000", "100.0", "2.000", "2000.0", "0.0", "0.000"]
+    assert lines[2].split()[:2] == ["SERVER", "0"]
+    assert naps == [2.0, 2.0]
+
+
+def test_watch_of_something_else(serve: Serve, capsys: pytest.CaptureFixture[str]):
+    assert client.locks(["-S", serve(b"Permission denied\n\n"), "--watch"]) == 1
+    assert "no lock statistics" in capsys.readouterr().err
+    assert client.locks(["-S", "x", "--watch", "0"]) == 1
+    assert "above 0" in capsys.readouterr().err
+
+
+def test_table_is_ordered_by_waiting():
+    one = LockFigures("A", 10, 0, 0, 0, 0)
+    two = LockFigures("B", 1, 1, 2, 9_000_000, 5_000_000)
+    three = LockFigures("C", 0, 0, 0, 0, 0)
+    lines = locks_table([one, three, two], 2.0).splitlines()
+    assert [line.split()[0] for line in lines] == ["LOCK", "B", "A", "C"]
+    assert lines[1].split() == ["B", "0", "0.5", "4.500", "9000000.0", "1.0", "5.000"]
+    assert len({len(line) for line in lines}) == 1
+
+
+# --- dispatch
+
+
+def test_main_gives_sub_commands_their_words(monkeypatch: pytest.MonkeyPatch):
+    seen: list[list[str]] = []
+    for name in ("ctl", "locks", "demo"):
+        monkeypatch.setitem(CLIENTS, name, lambda words, name=name: seen.append([name, *words]) or 7)
+    assert main(["ctl", "-S", "x", "show info"]) == 7
+    assert main(["locks"]) == 7
+    assert main(["demo", "--port", "1"]) == 7
+    assert seen == [["ctl", "-S", "x", "show info"], ["locks"], ["demo", "--port", "1"]]

@@ -1,0 +1,452 @@
+"""Runtime commands against a runtime without threads; texts as HAProxy 2.6.12's where users parse
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.cli.commands import COMMANDS
+from mtproxy.cli.commands_process import socket_text
+from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.sync import stats as lock_stats
+from mtproxy.sync.labels import LockLabel
+from mtproxy.sync.locks import Lock
+from mtproxy.testing.runtime import make_runtime
+
+NAMES_OF_COMMANDS = {
+    "clear counters", "disable server", "enable server", "get weight", "help", "operator", "prompt",
+    "quit", "set server", "set severity-output", "set timeout", "set weight", "show activity",
+    "show backend", "show cli level", "show cli sockets", "show env", "show errors", "show fd",
+    "show info", "show locks", "show servers conn", "show servers state", "show sess",
+    "show startup-logs", "show stat", "show threads", "show version", "user",
+}  # fmt: skip
+
+
+class Cli:
+    """Runs commands in one session."""
+
+    def __init__(self, level: Level = Level.ADMIN) -> None:
+        lock_stats.configure(2)
+        self.runtime: Any = make_runtime()
+        self.session = CliSession(self.runtime, self.runtime.pool.contexts[0], COMMANDS, level)
+
+    def __call__(self, command: str) -> str:
+        """The answer without the empty line at its end."""
+        answer = "".join(self.session.answer(command))
+        assert "Internal error:" not in answer, answer
+        assert answer.endswith("\n")
+        return answer[:-1]
+
+    def server(self, name: str) -> ServerState:
+        proxy = self.runtime.backend("app")
+        return next(s for s in proxy.shared.servers if s.name == name)
+
+
+@pytest.fixture
+def cli() -> Cli:
+    return Cli()
+
+
+def test_table_of_commands():
+    assert {" ".join(c.words) for c in COMMANDS.commands} == NAMES_OF_COMMANDS
+
+
+def test_every_command_has_help_that_fits():
+    for command in COMMANDS.commands:
+        assert command.help
+        assert command.usage.startswith(command.words[0])
+        assert len(command.line()) < 110
+
+
+# --- session
+
+
+def test_levels_can_only_be_lowered(cli: Cli):
+    assert cli("show cli level") == "admin\n"
+    assert cli("operator") == ""
+    assert cli("show cli level") == "operator\n"
+    assert cli("disable server app/s1") == "Permission denied\n"
+    assert cli("user") == ""
+    assert cli("operator") == "Permission denied\n"
+    assert cli("show cli level") == "user\n"
+
+
+def test_set_timeout(cli: Cli):
+    assert cli("set timeout cli 30") == ""
+    assert cli.session.timeout_ms == 30_000
+    assert cli("set timeout cli 2m") == ""
+    assert cli.session.timeout_ms == 120_000
+    assert cli("set timeout") == "'set timeout' only supports 'cli'.\n"
+    assert "expects a time" in cli("set timeout cli")
+    assert "unexpected character" in cli("set timeout cli 5x")
+    assert "above 0" in cli("set timeout cli 0")
+    assert cli.session.timeout_ms == 120_000
+
+
+def test_severity(cli: Cli):
+    assert cli("set severity-output string") == ""
+    assert cli("get weight x") == "[err]: Require 'backend/server'.\n"
+    assert cli("set severity-output loud") == (
+        "[err]: one of 'none', 'number', 'string' is expected\n"
+    )
+
+
+# --- stats
+
+
+def test_show_stat(cli: Cli):
+    lines = cli("show stat").splitlines()
+    assert lines[0].startswith("# pxname,svname,")
+    assert len(lines) == 10
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("show stat -1 -1 -1", 9),
+        ("show stat app 4 -1", 3),
+        ("show stat app 4 1", 1),
+        ("show stat 3 4 1", 1),
+        ("show stat -1 1 0", 2),
+        ("show stat domain proxy", 9),
+        ("show stat no-maint app 4 -1", 2),
+    ],
+)
+def test_show_stat_filters(cli: Cli, command: str, count: int):
+    assert len(cli(command).splitlines()) == 1 + count
+
+
+def test_show_stat_errors(cli: Cli):
+    assert cli("show stat nope -1 -1") == "No such proxy.\n"
+    assert cli("show stat app").startswith("Expected: show stat")
+    assert "'x' is not a number" in cli("show stat app x 1")
+    assert "'proxy' is the only one" in cli("show stat domain dns")
+
+
+def test_show_stat_forms(cli: Cli):
+    assert cli("show stat typed").startswith("F.2.0.0.pxname.1:KNS:str:web\n")
+    assert "B.3.0.75.mode.1:CGS:str:http\n" in cli("show stat typed app 2 -1")
+    assert cli("show stat typed desc app 4 1").splitlines()[0].endswith('"')
+    assert len(json.loads(cli("show stat json"))) == 9
+
+
+def test_addresses_are_hidden_from_users():
+    assert "127.0.0.1:8001" in Cli(Level.OPERATOR)("show stat app 4 1")
+    assert "127.0.0.1:8001" not in Cli(Level.USER)("show stat app 4 1")
+
+
+def test_show_info(cli: Cli):
+    assert cli("show info").startswith("Name: mtproxy\nVersion: ")
+    assert cli("show info typed").startswith("0.Name.1:POS:str:mtproxy\n")
+    assert json.loads(cli("show info json"))[0]["value"]["value"] == "mtproxy"
+    assert cli("show info desc").splitlines()[0].startswith('Name: mtproxy:"')
+    assert "Unexpected 'foo'" in cli("show info foo")
+
+
+def test_clear_counters(cli: Cli):
+    counters = cli.runtime.proxies[0].frontends[1].counters
+    counters.cum_req, counters.conn_max = 8, 9
+    assert "req_tot.1:MCP:u64:8\n" in cli("show stat typed")
+    assert cli("clear counters") == ""
+    assert counters.conn_max == 0
+    assert "req_tot.1:MCP:u64:8\n" in cli("show stat typed")
+    assert cli("clear counters all") == ""
+    assert "req_tot.1:MCP:u64:8\n" not in cli("show stat typed")
+    assert counters.cum_req == 8
+    assert cli("clear counters now") == "Expected: clear counters [all]\n"
+
+
+def test_clear_counters_all_is_for_administrators():
+    cli = Cli(Level.OPERATOR)
+    assert cli("clear counters") == ""
+    assert cli("clear counters all") == "Permission denied\n"
+
+
+# --- process
+
+
+def test_show_version(cli: Cli):
+    assert cli("show version") == f"{cli.runtime.version}\n"
+    assert cli("show version and more words") == f"{cli.runtime.version}\n"
+
+
+def test_show_env(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MTPROXY_TEST", "a=b")
+    assert "MTPROXY_TEST=a=b\n" in cli("show env")
+    assert cli("show env MTPROXY_TEST") == "MTPROXY_TEST=a=b\n"
+    assert cli("show env MTPROXY_NOPE") == "Variable not found\n"
+    assert cli("show env a=b") == "Variable not found\n"
+
+
+def test_show_errors(cli: Cli):
+    expected = r"Total events captured on \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d\.\d{3}\] : 0\n"
+    assert re.fullmatch(expected, cli("show errors"))
+
+
+def test_show_startup_logs(cli: Cli):
+    assert cli("show startup-logs") == ""
+    cli.runtime.startup_logs += ["one", "two\n"]
+    assert cli("show startup-logs") == "one\ntwo\n"
+
+
+def test_show_cli_sockets(cli: Cli):
+    assert cli("show cli sockets") == "# socket lvl processes\nunix@/run/x.sock admin all\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (Address(AddressKind.IPV4, "127.0.0.1", 9999), "ipv4@127.0.0.1:9999"),
+        (Address(AddressKind.IPV6, "::1", 9999), "ipv6@[::1]:9999"),
+        (Address(AddressKind.ABNS, "x"), "abns@x"),
+        (Address(AddressKind.FD, fd=5), "fd@5"),
+    ],
+)
+def test_addresses_of_sockets(address: Address, expected: str):
+    assert socket_text(BindSettings(address)) == expected
+
+
+def test_show_locks(cli: Cli):
+    lock = Lock(LockLabel.OTHER)
+    lock_stats.reset()
+    lock.take(0)
+    lock.drop(0)
+    text = cli("show locks")
+    assert "Stats about Lock OTHER:\n\t write lock  : 1\n\t write unlock: 1 (0)\n" in text
+    assert cli("show locks other") == text[text.index("Stats about Lock OTHER") :]
+    figures = {one["label"]: one for one in json.loads(cli("show locks json"))}
+    assert figures["OTHER"]["write_locks"] == 1
+    assert cli("show locks reset other") == ""
+    assert "write lock" not in cli("show locks OTHER")
+    assert cli("show locks nope").startswith("No such lock label; there are ")
+    assert cli("show locks a b").startswith("Expected: show locks")
+    assert cli("show locks reset a b").startswith("Expected: show locks reset")
+    assert cli("show locks reset") == ""
+    assert Cli(Level.USER)("show locks reset") == "Permission denied\n"
+
+
+# --- threads
+
+
+def test_show_threads(cli: Cli):
+    ctx = cli.runtime.pool.contexts[1]
+    ctx.running = SimpleNamespace(name="web/http", calls=7)
+    ctx.normal.extend([None, None])
+    text = cli("show threads")
+    assert text.startswith("* Thread 1 : ")
+    assert re.search(r"\n  Thread 2 : .* rq=2 \(urgent=0 normal=2 bulk=0\)", text)
+    assert re.search(r"curr_task=0x[0-9a-f]+ \(web/http\) calls=7\n", text)
+
+
+def test_show_activity(cli: Cli):
+    one, two = cli.runtime.pool.contexts
+    one.activity.loops, two.activity.loops = 5, 6
+    text = cli("show activity")
+    assert text.startswith("thread_id: 1 (1..2)\ndate_now: ")
+    assert "\nloops: 11 [ 5 6 ]\n" in text
+    assert "\nloops: 6\n" in cli("show activity 2")
+    assert "\nloops: 11\n" in cli("show activity 0")
+    assert cli("show activity -1").count("[") == text.count("[")
+    for bad in ("3", "x", "²"):
+        assert cli(f"show activity {bad}") == "Expected: show activity [-1|0|1..2]\n"
+
+
+def test_show_fd(cli: Cli):
+    assert cli("show fd") == ""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        tasklet = SimpleNamespace(name="tcp", calls=3)
+        owner = SimpleNamespace(ready=select.EPOLLIN, tasklet=tasklet, sock=ours)
+        for ctx in cli.runtime.pool.contexts:
+            ctx.fdtab[7] = owner
+        cli.runtime.pool.contexts[1].fdtab[900] = owner
+        lines = cli("show fd").splitlines()
+        assert len(lines) == 2
+        assert re.match(r"      7 : ready=Rwdhe tmask=0x3 owner=0x\w+\(simplenamespace\)", lines[0])
+        assert "tmask=0x2" in lines[1]
+        assert lines[1].endswith("task=tcp calls=3")
+        assert cli("show fd 900") == lines[1] + "\n"
+    assert cli("show fd 8") == ""
+    assert cli("show fd x") == "Expected: show fd [<number>]\n"
+
+
+def test_show_sess(cli: Cli):
+    assert cli("show sess") == ""
+
+    class FakeTask:
+        name, calls, queued = "web/http", 4, True
+        expire = monotonic_ms() + 5_000
+
+    task = FakeTask()
+    cli.runtime.pool.contexts[1].tasklets.add(task)
+    line = cli("show sess")
+    assert re.fullmatch(
+        r"0x[0-9a-f]+: task=web/http thr=2 calls=4 queued=1 exp=4\d{3}ms\n|.* exp=5000ms\n", line
+    )
+    assert cli(f"show sess {id(task):#x}")
+    assert cli("show sess all").startswith(f"{id(task):#x}: ")
+    assert cli("show sess 0x1") == "Session not found.\n"
+
+
+# --- servers
+
+
+def test_show_backend(cli: Cli):
+    assert cli("show backend") == "# name\napp\nraw\nempty\n"
+
+
+def test_show_servers_state(cli: Cli):
+    for name in ("s1", "s2"):
+        state = cli.server(name)
+        state.last_change = monotonic_ms() - 14_000
+        assert state.health is not None
+        state.health.passed()
+        state.check_status = CheckStatus.L4OK
+    cli.server("s3").last_change = monotonic_ms() - 14_000
+    lines = cli("show servers state app").splitlines()
+    assert lines[0] == "1"
+    assert lines[1].startswith("# be_id be_name srv_id srv_name srv_addr srv_op_state ")
+    assert lines[1].split()[1:][-1] == "srv_agent_port"
+    assert lines[2:] == [
+        "3 app 1 s1 127.0.0.1 2 0 1 1 14 6 3 3 6 0 0 0 - 8001 - 0 0 - - 0",
+        "3 app 2 s2 127.0.0.1 2 0 1 1 14 6 3 3 6 0 0 0 - 8002 - 0 0 - - 0",
+        "3 app 3 s3 127.0.0.1 0 5 7 7 14 1 0 0 8 0 0 0 - 8003 - 0 0 - - 0",
+    ]
+    assert len(lines[1].split()) - 1 == len(lines[2].split())
+    assert " raw 1 t1 127.0.0.1 2 0 1 1 0 1 0 2 0 0 0 0 - 8001 " in cli("show servers state")
+    assert cli("show servers state nope") == "Can't find backend.\n"
+
+
+def test_show_servers_state_of_a_failing_server(cli: Cli):
+    state = cli.server("s1")
+    assert state.health is not None
+    state.health.value = 0
+    state.check_status = CheckStatus.L4CON
+    assert "3 app 1 s1 127.0.0.1 0 0 1 1 0 8 2 0 6 0 0 0 - 8001" in cli("show servers state app")
+    cli("set server app/s1 state maint")
+    assert "3 app 1 s1 127.0.0.1 0 1 1 1 0 8 2 0 14 0 0 0 - 8001" in cli("show servers state app")
+    cli("set server app/s2 state drain")
+    assert "3 app 2 s2 127.0.0.1 2 8 1 1 0 " in cli("show servers state app")
+
+
+def test_show_servers_conn(cli: Cli):
+    cli.server("s1").sides[1].idle.append(object())  # type: ignore[arg-type]
+    lines = cli("show servers conn app").splitlines()
+    assert lines[0].endswith("idle_lim idle_cur idle_per_thr[2]")
+    assert lines[1] == "app/s1 3/1 127.0.0.1 8001 - 5000 0 0 0 1 0 -1 1 0 1"
+    assert len(lines) == 4
+
+
+def test_maintenance(cli: Cli):
+    assert cli("disable server app/s1") == ""
+    assert cli.server("s1").maint
+    assert cli("enable server app/s1") == ""
+    assert not cli.server("s1").maint
+    assert any("app/s1" in text for _, text in cli.runtime.notified)
+
+
+def test_enable_server_leaves_a_drain_alone(cli: Cli):
+    cli("set server app/s1 state drain")
+    assert cli("enable server app/s1") == ""
+    assert cli.server("s1").drain
+    assert cli("set server app/s1 state ready") == ""
+    assert not cli.server("s1").drain
+
+
+@pytest.mark.parametrize(
+    ("given", "weight"),
+    [("10", 10), ("0", 0), ("256", 256), ("300%", 3), ("50%", 0), ("99999%", 256)],
+)
+def test_weights(cli: Cli, given: str, weight: int):
+    assert cli(f"set server app/s1 weight {given}") == ""
+    assert cli("get weight app/s1") == f"{weight} (initial 1)\n"
+    assert cli("set weight app/s1 1") == ""
+    assert cli("get weight app/s1") == "1 (initial 1)\n"
+
+
+def test_health(cli: Cli):
+    assert cli("set server app/s1 health down") == ""
+    health = cli.server("s1").health
+    assert health is not None
+    assert not health.up
+    assert cli("set server app/s1 health up") == ""
+    assert health.up
+    assert (
+        cli("set server app/s3 health up") == "Health checks are not configured on this server.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("disable server", "Require 'backend/server'."),
+        ("disable server app", "Require 'backend/server'."),
+        ("disable server /s1", "Require 'backend/server'."),
+        ("disable server app/", "Require 'backend/server'."),
+        ("disable server nope/s1", "No such backend."),
+        ("disable server web/s1", "No such backend."),
+        ("enable server app/nope", "No such server."),
+        ("get weight app/nope", "No such server."),
+        ("set server app/s1", "usage: set server <backend>/<server> health | state | weight"),
+        ("set server app/s1 foo", "usage: set server <backend>/<server> health | state | weight"),
+        (
+            "set server app/s1 state",
+            "'set server <srv> state' expects 'ready', 'drain' or 'maint'.",
+        ),
+        ("set server app/s1 health x", "'set server <srv> health' expects 'up' or 'down'."),
+        ("set server app/s1 weight", "Require <weight> or <weight%>."),
+        ("set weight app/s1", "Require <weight> or <weight%>."),
+        ("set weight app/s1 257", "Absolute weight can only be between 0 and 256 inclusive."),
+        ("set weight app/s1 -5", "Absolute weight can only be between 0 and 256 inclusive."),
+        ("set weight app/s1 -5%", "Relative weight must be positive."),
+        (
+            "set weight app/s1 10x",
+            "'10x' is no weight: a number, or a number and '%', is expected.",
+        ),
+        ("set weight app/s1 ²", "'²' is no weight: a number, or a number and '%', is expected."),
+    ],
+)
+def test_server_errors(cli: Cli, command: str, answer: str):
+    assert cli(command) == answer + "\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "disable server app/s1",
+        "enable server app/s1",
+        "set server app/s1 weight 1",
+        "set weight app/s1 1",
+    ],
+)
+def test_changes_are_for_administrators(command: str):
+    assert Cli(Level.OPERATOR)(command) == "Permission denied\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["show fd", "show sess", "show errors", "show env", "clear counters"]
+)
+def test_operators_only(command: str):
+    assert Cli(Level.USER)(command) == "Permission denied\n"
+    assert Cli(Level.OPERATOR)(command) != "Permission denied\n"
+
+
+def test_servers_by_number(cli: Cli):
+    assert cli("get weight app/#3") == "7 (initial 7)\n"
+    assert cli("get weight 3/s3") == "7 (initial 7)\n"
+
+
+def test_environment_is_the_process_s_own(cli: Cli):
+    assert cli("show env").count("\n") >= len(os.environ)

@@ -1,0 +1,291 @@
+"""Loggers: levels, filters, options, truncation; senders shared by the frontends of a thread."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from mtproxy.base.settings import Address, AddressKind, LogSettings
+from mtproxy.log import logger, syslog, targets
+from mtproxy.log.formats import FormatError
+from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text
+from mtproxy.testing.logrecord import BADREQ, FakeRecord
+
+
+class Memory(targets.LogTarget):
+    """A target that keeps its messages."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.messages: list[bytes] = []
+        self.closed = False
+
+    def send(self, message: bytes) -> None:
+        self.messages.append(message)
+        self.sent += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Memory]:
+    """Memory targets by name, made instead of sockets."""
+    made: dict[str, Memory] = {}
+
+    def open_target(log: LogSettings) -> Memory:
+        name = log.stdio or (log.address.text if log.address else "")
+        assert name not in made, f"{name} was opened twice"
+        made[name] = Memory(name)
+        return made[name]
+
+    monkeypatch.setattr(targets, "open_target", open_target)
+    return made
+
+
+def log_to(name: str, **changes: object) -> LogSettings:
+    address = Address(AddressKind.UDP4, "127.0.0.1", 514, text=name)
+    return LogSettings(address, **changes)  # type: ignore[arg-type]
+
+
+def texts(target: Memory) -> list[str]:
+    return [m.decode() for m in target.messages]
+
+
+def test_a_line_leaves_with_head_and_newline(opened):
+    log = make_logger([log_to("a", facility="local0")], "tag", 77, None, log_format="httplog")
+    log.log(FakeRecord())
+    log(FakeRecord(status=404))
+    first, second = texts(opened["a"])
+    assert re.fullmatch(
+        r"<134>\w{3} [ \d]\d \d\d:\d\d:\d\d tag\[77\]: 127\.0\.0\.1:44768 .* "
+        r'200 127 .* "GET /slow\?x=1 HTTP/1\.1"\n',
+        first,
+    )
+    assert " 404 127 " in second
+    assert log.enabled
+
+
+def test_default_facility_and_tag(opened):
+    make_logger([log_to("a")], None, 1, None).log(FakeRecord())
+    assert re.match(r"<134>.* mtproxy\[1\]: Connect from ", texts(opened["a"])[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "expected"),
+    [
+        ("", "http", "(fe/HTTP)\n"),
+        ("", "tcp", "(fe/TCP)\n"),
+        ("httplog", "http", 'HTTP/1.1"\n'),
+        ("httplog-clf", "http", ' "" "" \n'),
+        ("tcplog", "tcp", " 0/0\n"),
+        ("%b:%s", "tcp", "be:s1\n"),
+    ],
+)
+def test_choice_of_format(opened, name: str, mode: str, expected: str):
+    make_logger([log_to("a")], None, 1, None, log_format=name, mode=mode).log(FakeRecord())
+    assert texts(opened["a"])[0].endswith(expected)
+
+
+def test_no_log_lines_no_logger():
+    log = make_logger([], None, 1, None)
+    assert not log.enabled
+    log.log(FakeRecord())
+    log.text(syslog.ALERT, "nobody hears")
+
+
+def test_bad_format_is_refused(opened):
+    with pytest.raises(FormatError):
+        make_logger([log_to("a")], None, 1, None, log_format="%nope")
+
+
+# --- levels
+
+
+def test_level_filters(opened):
+    logs = [
+        log_to("quiet", level="err"),
+        log_to("all", level="debug"),
+        log_to("info", level="info"),
+    ]
+    log = make_logger(logs, None, 1, None)
+    log.log(FakeRecord())
+    assert [len(opened[n].messages) for n in ("quiet", "all", "info")] == [0, 1, 1]
+
+
+def test_minimum_level_caps(opened):
+    logs = [
+        log_to("a", facility="user", minlevel="err"),
+        log_to("b", facility="user", minlevel="debug"),
+    ]
+    senders = open_senders(logs, "t", 1, ThreadLogs())
+    send_text(senders, syslog.EMERG, "x")
+    send_text(senders, syslog.INFO, "y")
+    assert [m[:4] for m in texts(opened["a"])] == ["<11>", "<14>"]
+    assert [m[:4] for m in texts(opened["b"])] == ["<15>", "<15>"]
+
+
+def test_send_text_is_filtered_and_formatted(opened):
+    log = make_logger([log_to("a", level="notice", facility="local0")], "t", 9, None)
+    log.text(syslog.NOTICE, "Server be/s1 is UP.")
+    log.text(syslog.INFO, "not sent")
+    log.text(syslog.EMERG, "backend be has no server available!")
+    assert len(opened["a"].messages) == 2
+    assert texts(opened["a"])[0].endswith(" t[9]: Server be/s1 is UP.\n")
+    assert texts(opened["a"])[0].startswith("<133>")
+    assert texts(opened["a"])[1].startswith("<128>")
+
+
+# --- options
+
+NORMAL = FakeRecord()
+FAILED = [
+    FakeRecord(status=503),
+    FakeRecord(**BADREQ),
+    FakeRecord(retries=1),
+    FakeRecord(redispatched=True),
+    FakeRecord(term_state="sD--"),
+    FakeRecord(term_state="cD"),
+    FakeRecord(status=500, term_state="LR--"),
+]
+HARMLESS = [NORMAL, FakeRecord(status=404), FakeRecord(term_state="LR--", status=200)]
+
+
+def test_dontlog_normal(opened):
+    log = make_logger([log_to("a")], None, 1, None, options=frozenset({"dontlog-normal"}))
+    for record in HARMLESS:
+        log.log(record)
+    assert not opened["a"].messages
+    for record in FAILED:
+        log.log(record)
+    assert len(opened["a"].messages) == len(FAILED)
+    assert all(m.startswith("<134>") for m in texts(opened["a"]))
+
+
+def test_log_separate_errors(opened):
+    logs = [log_to("all", facility="local0"), log_to("errors", facility="local0", level="err")]
+    log = make_logger(logs, None, 1, None, options=frozenset({"log-separate-errors"}))
+    for record in HARMLESS + FAILED:
+        log.log(record)
+    levels = [m[:5] for m in texts(opened["all"])]
+    assert levels == ["<134>"] * len(HARMLESS) + ["<131>"] * len(FAILED)
+    assert [m[:5] for m in texts(opened["errors"])] == ["<131>"] * len(FAILED)
+
+
+def test_both_together(opened):
+    options = frozenset({"log-separate-errors", "dontlog-normal"})
+    log = make_logger([log_to("a", facility="local0")], None, 1, None, options=options)
+    for record in HARMLESS + FAILED:
+        log.log(record)
+    assert [m[:5] for m in texts(opened["a"])] == ["<131>"] * len(FAILED)
+
+
+def test_dontlognull(opened):
+    log = make_logger([log_to("a")], None, 1, None, options=frozenset({"dontlognull"}))
+    log.log(FakeRecord(null=True, **BADREQ))
+    log.log(FakeRecord(**BADREQ))
+    assert len(opened["a"].messages) == 1
+
+
+def test_null_connections_are_logged_without_the_option(opened):
+    make_logger([log_to("a")], None, 1, None).log(FakeRecord(null=True))
+    assert len(opened["a"].messages) == 1
+
+
+def test_logasap(opened):
+    options = frozenset({"logasap"})
+    log = make_logger([log_to("a")], None, 1, None, options=options, log_format="httplog")
+    assert log.logasap
+    log.log(FakeRecord())
+    assert "/+53 200 +127 " in texts(opened["a"])[0]
+
+
+# --- form
+
+
+def test_length_counts_head_and_newline(opened):
+    logs = [log_to("a", length=80, format="raw"), log_to("b", length=80), log_to("c", format="raw")]
+    log = make_logger(logs, None, 1, None, log_format="httplog")
+    log.log(FakeRecord())
+    log.text(syslog.ALERT, "z" * 500)
+    for name in ("a", "b"):
+        assert [len(m) for m in opened[name].messages] == [80, 80]
+        assert all(m.endswith(b"\n") for m in opened[name].messages)
+    assert texts(opened["c"])[0].startswith(texts(opened["a"])[0][:-1])
+    assert len(opened["c"].messages[1]) == 501
+
+
+def test_exact_length_is_not_cut(opened):
+    log = make_logger([log_to("a", length=80, format="raw")], None, 1, None, log_format="%b")
+    log.log(FakeRecord(backend="b" * 79))
+    log.log(FakeRecord(backend="b" * 80))
+    assert opened["a"].messages == [b"b" * 79 + b"\n"] * 2
+
+
+@pytest.mark.parametrize("log_format", syslog.FORMATS)
+def test_every_head_in_the_generated_function(opened, log_format: str):
+    log = make_logger([log_to("a", format=log_format, facility="user")], "t", 5, None)
+    log.log(FakeRecord())
+    log.text(syslog.INFO, "text")
+    line, text = texts(opened["a"])
+    cut = line.index("Connect")
+    assert re.sub(r"\d", "0", text[: -len("text\n")]) == re.sub(r"\d", "0", line[:cut])
+
+
+def test_head_follows_the_clock(opened, monkeypatch: pytest.MonkeyPatch):
+    now = [1_796_047_030.5]
+    monkeypatch.setattr(logger, "time", lambda: now[0])
+    log = make_logger([log_to("a")], None, 1, None)
+    for moment in (1_796_047_030.5, 1_796_047_030.9, 1_796_047_031.0, 1_796_047_000.0):
+        now[0] = moment
+        log.log(FakeRecord())
+    seconds = [m.split(":")[2][:2] for m in texts(opened["a"])]
+    assert seconds == ["10", "10", "11", "40"]  # the clock may be set back, too
+
+
+def test_two_targets_get_the_same_text(opened):
+    log = make_logger([log_to("a"), log_to("b", facility="user", format="short")], "t", 1, None)
+    log.log(FakeRecord())
+    one, two = texts(opened["a"])[0], texts(opened["b"])[0]
+    assert two == "<6>" + one[one.index("Connect") :]
+
+
+def test_text_that_is_not_ascii(opened):
+    log = make_logger([log_to("a", format="raw")], None, 1, None, log_format="é%b")
+    log.log(FakeRecord())
+    log.text(syslog.ALERT, "\udcff?")
+    assert opened["a"].messages == ["ébe\n".encode(), b"??\n"]
+
+
+# --- threads
+
+
+def test_frontends_of_a_thread_share_a_target(opened):
+    logs = ThreadLogs(SimpleNamespace(tid=3))
+    assert logs.tid == 3
+    one = make_logger([log_to("a")], "one", 1, None, thread_logs=logs)
+    two = make_logger([log_to("a", facility="user")], "two", 1, None, thread_logs=logs)
+    one.log(FakeRecord())
+    two.log(FakeRecord())
+    assert ["one[1]" in m for m in texts(opened["a"])] == [True, False]
+    assert (logs.sent, logs.dropped) == (2, 0)
+    opened["a"].dropped = 4
+    assert logs.dropped == 4
+    logs.close()
+    assert opened["a"].closed
+
+
+def test_send_hostname(opened):
+    named = ThreadLogs(hostname="box")
+    make_logger([log_to("a")], "t", 1, None, thread_logs=named).log(FakeRecord())
+    assert " box t[1]: " in texts(opened["a"])[0]
+    assert ThreadLogs().hostname == ""
+    assert ThreadLogs(hostname="").hostname
+
+
+def test_request_line_is_cut_at_the_uri_length(opened):
+    log = make_logger([log_to("a")], None, 1, None, log_format="httplog", uri_length=20)
+    log.log(FakeRecord(request_line=b"GET /" + b"a" * 100 + b" HTTP/1.1"))
+    assert texts(opened["a"])[0].endswith('"GET /aaaaaaaaaaaaaa"\n')
