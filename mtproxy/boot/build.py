@@ -23,7 +23,7 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
 from mtproxy.stream.conf import BackConf, FrontConf
-from mtproxy.stream.room import FrontRoom, Room
+from mtproxy.stream.room import FrontGate, FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
@@ -142,19 +142,11 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     for number, listener in enumerate(shared.listeners, 1):
         front = room.fronts[listener.proxy.name]
         front.listener_id = number
-        limit = listener.proxy.maxconn
-
-        def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - room.connections(ctx)
-            if limit is not None:
-                left = min(left, limit - front.frontend.load.total(ctx.now))
-            return left
-
         acceptor = Acceptor(
             ctx,
             listener.sock,
             SessionStarter(listener.proxy.name, listener.proxy.mode),
-            room_left,
+            FrontGate(ctx, front, shared.maxconn, listener.proxy.maxconn),
             max_accept,
         )
         room.acceptors.append(acceptor)

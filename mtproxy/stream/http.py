@@ -88,7 +88,6 @@ class HttpStream(Stream):
     async def run(self) -> None:
         """The session's coroutine."""
         try:
-            self.open_session()
             await self._requests()
         finally:
             if self.kept is not None:
