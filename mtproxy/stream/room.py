@@ -32,6 +32,7 @@ class FrontRoom:
         "conf",
         "frontend",
         "listener_id",
+        "plain",
         "room",
         "streams",
     )
@@ -51,6 +52,12 @@ class FrontRoom:
         self.bconf = bconf
         self.cache = room.cache
         self.listener_id = 1
+        #: request heads go on as they came: nothing is added to them
+        self.plain = (
+            conf.forwardfor is None
+            and not conf.httpclose
+            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+        )
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
