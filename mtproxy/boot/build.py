@@ -90,6 +90,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
+    ctx.flushers.append(thread_logs.flush)
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)

@@ -120,7 +120,7 @@ def abilities(program: str, arguments: str) -> Abilities:
     """Raises say.Failure when the program does not even tell its version."""
     command = [program, *arguments.split(), "-vv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    version = re.search(r"\bversion (\S+)", done.stdout)
+    version = re.search(r"\bHA-?Proxy version (\S+)", done.stdout)
     if version is None:
         raise say.Failure(
             f"`{' '.join(command)}` tells no version: {(done.stderr or done.stdout)[-500:]}",
