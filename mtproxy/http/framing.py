@@ -155,11 +155,13 @@ def scan_fields(
     upgrade: bytes | None = None
     expect = False
     host: bytes | None = None
+    several_hosts = False
     for _, value, _, kind in active:
         if kind == K_HOST:
             if host is not None and status == 400:
-                # RFC 9112 section 3.2
-                raise BadMessage(400, "several Host headers")
+                if value != host:
+                    raise BadMessage(400, "different Host headers")
+                several_hosts = True
             host = value
         elif kind == K_CONNECTION:
             connection |= cache.connection(value)
@@ -181,13 +183,19 @@ def scan_fields(
         elif kind == K_BAD_HOST and status == 400:
             # in a response a field of this name means nothing
             raise BadMessage(400, "bad Host")
+    if several_hosts:
+        headers = _first_only(headers, K_HOST)
     if codings is not None:
         check_codings(codings, status)
         if digits is not None:
             headers = without(headers, K_CONTENT_LENGTH)
         return headers, connection, -1, True, digits is not None, upgrade, expect, host
     if not plain and digits is not None:
-        headers = _one_length(headers, digits)
+        one = make_header(b"content-length", digits)
+        headers = [
+            one if header[3] == K_CONTENT_LENGTH else header
+            for header in _first_only(headers, K_CONTENT_LENGTH)
+        ]
     return headers, connection, length, False, False, upgrade, expect, host
 
 
@@ -196,18 +204,11 @@ def without(headers: list[Header], kind: int) -> list[Header]:
     return [header for header in headers if header[3] != kind]
 
 
-def _one_length(headers: list[Header], digits: bytes) -> list[Header]:
-    """The list with one plain Content-Length, where the first one stood."""
-    out: list[Header] = []
-    seen = False
-    for header in headers:
-        if header[3] == K_CONTENT_LENGTH:
-            if seen:
-                continue
-            seen = True
-            header = make_header(b"content-length", digits)
-        out.append(header)
-    return out
+def _first_only(headers: list[Header], kind: int) -> list[Header]:
+    """A list with only the first of the fields of one kind."""
+    first = next(header for header in headers if header[3] == kind)
+    place = headers.index(first)
+    return [header for at, header in enumerate(headers) if header[3] != kind or at == place]
 
 
 def lists_websocket(upgrade: bytes) -> bool:

@@ -38,14 +38,28 @@ RECONNECT_INTERVAL = 0.1
 
 
 class LogTarget(ABC):
-    """Where messages go. `sent` and `dropped` count messages."""
+    """Where messages go. `sent` and `dropped` count messages.
 
-    __slots__ = ("dropped", "name", "sent")
+    `waiting` holds what one turn of the thread's loop has logged; `flush` sends it at the end of the
+    turn. The receiver is then woken once for many messages instead of once for each, which
+    costs more than all the rest of a log line.
+    """
+
+    __slots__ = ("dropped", "name", "sent", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sent = 0
         self.dropped = 0
+        self.waiting: list[bytes] = []
+
+    def flush(self) -> None:
+        """Send what waits, in order."""
+        waiting = self.waiting
+        if waiting:
+            for message in waiting:
+                self.send(message)
+            waiting.clear()
 
     @abstractmethod
     def send(self, message: bytes) -> None:
@@ -89,6 +103,20 @@ class UdpTarget(LogTarget):
             self.dropped += 1
         else:
             self.sent += 1
+
+    def flush(self) -> None:
+        """As the general one; written out because it runs for every request."""
+        waiting = self.waiting
+        if waiting:
+            send = self._send
+            for message in waiting:
+                try:
+                    send(message)
+                except OSError:
+                    self.send(message)  # counts it, and tries once more where that helps
+                else:
+                    self.sent += 1
+            waiting.clear()
 
     def close(self) -> None:
         self._sock.close()

@@ -194,7 +194,7 @@ class Stream:
 
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
-        """Store how many sessions there are, this one included, for the log line.
+        """Store how many sessions there are for the log line.
 
         Written out, with plain look-ups only: it runs once per request.
         """
@@ -214,9 +214,8 @@ class Stream:
         load = be.load
         if load.tick != now:
             load.look(now)
-        # HAProxy logs an HTTP request when it has left its backend already
-        itself = self.is_http
-        self.be_conn = load.others + be.counters.conn_cur - itself
+        # without this one: HAProxy logs a stream when it has left its backend already
+        self.be_conn = load.others + be.counters.conn_cur - 1
         srv = self.srv
         if srv is None:
             self.srv_conn = 0
@@ -224,7 +223,7 @@ class Stream:
         load = srv.load
         if load.tick != now:
             load.look(now)
-        self.srv_conn = load.others + srv.counters.conn_cur - itself
+        self.srv_conn = load.others + srv.counters.conn_cur - 1
 
     @property
     def request_count(self) -> int:
@@ -241,11 +240,8 @@ class Stream:
 
     # --- the connection as a whole
     def open_session(self) -> None:
-        """Account for a client connection that is served here."""
-        counters = self.fe.counters
-        counters.cum_conn += 1
-        counters.cum_sess += 1
-        counters.conn_cur += 1
+        """Account for a client connection that is served here; its listener has counted it already."""
+        self.fe.counters.cum_sess += 1
         self.ctx.shared.conns += 1
         self.room.streams.add(self)
         self.started = True

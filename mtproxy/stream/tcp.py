@@ -16,7 +16,6 @@ class TcpStream(Stream):
     async def run(self) -> None:
         """The session's coroutine."""
         try:
-            self.open_session()
             await self._serve()
         finally:
             self.close_session()

@@ -269,6 +269,8 @@ def test_frontends_of_a_thread_share_a_target(opened):
     two = make_logger([log_to("a", facility="user")], "two", 1, None, thread_logs=logs)
     one.log(FakeRecord())
     two.log(FakeRecord())
+    assert logs.sent == 0
+    logs.flush()
     assert ["one[1]" in m for m in texts(opened["a"])] == [True, False]
     assert (logs.sent, logs.dropped) == (2, 0)
     opened["a"].dropped = 4
