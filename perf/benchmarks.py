@@ -234,12 +234,13 @@ def start(options: argparse.Namespace, say: Say) -> Outcome:
                 if wire.read_response().status != 200:
                     raise clients.BadLoad("the first answer was not 200")
                 took = time.monotonic() - begin
-                return {"start": took * 1000, "memory": proxy.rss() / 1e6}
+                spent = procfs.cpu_seconds(proxy.pid)
+                return {"start": took * 1000, "CPU": spent * 1000, "memory": proxy.rss() / 1e6}
 
         for name in names:  # once without counting: files come from the disk, bytecode is written
             measure(name)
         found = interleave(names, options.rounds * 2, measure, say)
-    series = _series(found, {"start": "ms", "memory": "MB"})
+    series = _series(found, {"start": "ms", "CPU": "ms", "memory": "MB"})
     ours = _pick(series, names[1], "start")
     bound = Ratio(
         f"start of {names[1]} / {MOST_START_MS:.0f} ms",

@@ -175,8 +175,14 @@ def compiled(log: bytes) -> str:
         done = f" test {tests[-1][0].decode()} of {tests[-1][1].decode()}" if tests else ""
         return phase + done
     if at >= 0:
-        return f"{_count(log[at:])} files compiled {phase}"
+        return f"{_count(log[at:])} files compiled {phase}{_linking(log)}"
     return f"{_count(log)} files compiled"
+
+
+def _linking(log: bytes) -> str:
+    """With LTO one link takes minutes, in which nothing is printed."""
+    last = log.rstrip().rpartition(b"\n")[2]
+    return ", linking" if b" -flto" in last and b" -c " not in last else ""
 
 
 def _count(log: bytes) -> int:

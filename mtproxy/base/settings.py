@@ -259,8 +259,6 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
-    #: soft stop: connections are closed spread over this time (ms); -1: never early
-    close_spread_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

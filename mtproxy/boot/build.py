@@ -23,7 +23,8 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
 from mtproxy.stream.conf import BackConf, FrontConf
-from mtproxy.stream.room import FrontRoom, Room
+from mtproxy.stream.connect import watch_idle
+from mtproxy.stream.room import FrontGate, FrontRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
@@ -89,9 +90,12 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
+    ctx.flushers.append(thread_logs.flush)
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
-        room.backends[name] = Backend(backend_shared, ctx.tid)
+        room.backends[name] = backend = Backend(backend_shared, ctx.tid)
+        for server in backend.servers:
+            watch_idle(ctx, server)
         confs[name] = BackConf(backend_shared.settings)
         room.backend_logs[name] = _logger(backend_shared.settings, shared, ctx, thread_logs)
     for proxy in settings.proxies:
@@ -100,17 +104,17 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         target = proxy.name if proxy.kind == "listen" and proxy.servers else proxy.default_backend
         if target is None and proxy.kind == "listen":
             target = proxy.name
-        backend = room.backends.get(target) if target else None
+        target_backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
         counters = shared.front_counters[proxy.name]
         frontend = Frontend(
-            proxy, ctx.tid, backend, logger.log if logger.enabled else None, counters
+            proxy, ctx.tid, target_backend, logger.log if logger.enabled else None, counters
         )
         room.fronts[proxy.name] = FrontRoom(
             room,
             frontend,
             FrontConf(proxy, settings.global_),
-            backend,
+            target_backend,
             confs.get(target) if target else None,
         )
     return room
@@ -142,19 +146,11 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     for number, listener in enumerate(shared.listeners, 1):
         front = room.fronts[listener.proxy.name]
         front.listener_id = number
-        limit = listener.proxy.maxconn
-
-        def room_left(front: FrontRoom = front, limit: int | None = limit) -> int:
-            left = shared.maxconn - room.connections(ctx)
-            if limit is not None:
-                left = min(left, limit - front.frontend.load.total(ctx.now))
-            return left
-
         acceptor = Acceptor(
             ctx,
             listener.sock,
             SessionStarter(listener.proxy.name, listener.proxy.mode),
-            room_left,
+            FrontGate(ctx, front, shared.maxconn, listener.proxy.maxconn),
             max_accept,
         )
         room.acceptors.append(acceptor)

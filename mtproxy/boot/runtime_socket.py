@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mtproxy.cli.connection import CliStarter
-from mtproxy.net.listener import Acceptor
+from mtproxy.net.listener import Acceptor, OpenGate
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.stats.runtime import Runtime
 
@@ -65,11 +65,9 @@ def add_thread(ctx: ThreadContext, room: Room, runtime: Runtime) -> None:
 
 
 def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSocket]) -> None:
-    """Accept runtime connections, and serve them, on this thread alone."""
+    """Accept runtime connections, and serve them, on this thread alone.
+
+    They are not counted, so that they work when the proxy is full.
+    """
     for one in sockets:
-        Acceptor(ctx, one.sock, CliStarter(runtime, one.settings), _no_limit, _MAX_ACCEPT, spread=False)
-
-
-def _no_limit() -> int:
-    """Runtime connections are not counted, so that they work when the proxy is full."""
-    return 1
+        Acceptor(ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False)

@@ -208,7 +208,7 @@ Process:
   -D          run in the background             -db        stay in the foreground
   -d          foreground and debug output       -p FILE    write the process number there
   -n N        limit of connections, in all      -N N       default limit per frontend
-  -m MB       limit of memory                   -q / -V    say less / say more
+  -m MB       limit of memory                   -q / -V    say nothing / say more
   -sf PID...  once ready, ask these processes to finish
   -st PID...  once ready, terminate these processes
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from mtproxy import __version__
-from mtproxy.base.errors import ConfigError, Diagnostics, Severity
+from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.features import HAPROXY_LEVEL, feature_list
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config import has_listener, load
@@ -30,13 +30,17 @@ FALSE = 1
 UNPARSABLE = 2
 
 
+def is_quiet(cmdline: CommandLine) -> bool:
+    """-q, unless -V asks for the opposite."""
+    return cmdline.quiet and not cmdline.verbose
+
+
 def report(diagnostics: Diagnostics, cmdline: CommandLine, stream: TextIO | None = None) -> None:
-    """Write the messages as HAProxy does. Quiet mode leaves alerts only."""
+    """Write the messages as HAProxy does; with -q only the exit code speaks."""
     stream = stream or sys.stderr
-    quiet = cmdline.quiet and not cmdline.verbose
+    if is_quiet(cmdline):
+        return
     for item in diagnostics.shown(diag=cmdline.diag):
-        if quiet and item.severity is not Severity.ALERT:
-            continue
         # Bytes that are not UTF-8 came in as surrogates and must not stop a message.
         text = item.render().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         print(text, file=stream)
@@ -47,7 +51,7 @@ def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Setting
     stream = stream or sys.stderr
     settings, diagnostics = load(cmdline.paths, cmdline)
     report(diagnostics, cmdline, stream)
-    if settings is None:
+    if settings is None and not is_quiet(cmdline):
         print(
             f"[ALERT]    ({os.getpid()}) : config : Fatal errors found in configuration.",
             file=stream,
@@ -64,7 +68,7 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
     if cmdline.dump:
         print(dump(settings), end="")
     if not has_listener(settings):
-        if not cmdline.quiet:
+        if not is_quiet(cmdline):
             print(
                 "Configuration file has no error but will not start (no listener) => exit(2).",
                 file=stream,

@@ -78,7 +78,7 @@ class ServerDraft:
             address=self.address,
             weight=self.weight,
             backup=self.backup,
-            disabled=self.disabled,
+            disabled=self.disabled or self.unresolved,
             check=check,
             location=self.location,
             hostname=self.hostname,

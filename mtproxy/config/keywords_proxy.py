@@ -184,7 +184,6 @@ _TIMEOUTS: tuple[tuple[str, frozenset[str]], ...] = (
     ("queue", BACK),
     ("server", BACK),
     ("server-fin", BACK),
-    ("tarpit", PROXY),
     ("tunnel", BACK),
 )
 
@@ -195,6 +194,13 @@ KEYWORDS: tuple[Keyword, ...] = (
     *(
         Keyword(f"timeout {name}", where, _timeout(name.replace("-", "_")))
         for name, where in _TIMEOUTS
+    ),
+    Keyword(
+        "timeout tarpit",
+        PROXY,
+        _timeout("tarpit"),
+        Support.NO_EFFECT,
+        "the tarpit belongs to rules, which are refused",
     ),
     Keyword("timeout client-hs", FRONT, None, Support.LATER, "TLS"),
     Keyword("retries", BACK, _retries),

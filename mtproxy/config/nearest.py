@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 #: below this similarity (0..1) a suggestion would be a guess
 _CUTOFF = 0.65
@@ -13,5 +12,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The word of `known` that `word` most probably stands for, or None."""
     if not word:
         return None
+    from difflib import get_close_matches  # costs 10 ms that a right configuration need not pay
+
     found = get_close_matches(word.lower(), sorted(set(known)), n=1, cutoff=_CUTOFF)
     return found[0] if found else None

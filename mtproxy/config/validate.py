@@ -181,7 +181,10 @@ def _check_port_known(server: ServerDraft) -> bool:
 
 
 def _numbers(wanted: list[int | None]) -> list[int]:
-    """Ids as given, and the lowest free numbers from 1 for the others, in order."""
+    """Ids as given; the others get the next free number, and every element moves it by one.
+
+    This is HAProxy's way, which statistics show: with ids (none, 1, none) the result is 2, 1, 4.
+    """
     used = {number for number in wanted if number is not None}
     result = []
     following = 1
@@ -192,6 +195,7 @@ def _numbers(wanted: list[int | None]) -> list[int]:
             number = following
             used.add(number)
         result.append(number)
+        following += 1
     return result
 
 

@@ -56,6 +56,14 @@ type ResponseStart = tuple[int, bytes, int, bytes, bytes, int]
 type RequestFields = tuple[list[Header], int, bool, bool, bytes | None, bool, bytes | None]
 #: headers, content_length, chunked, keep_alive, upgrade
 type ResponseFields = tuple[list[Header], int, bool, bool, bytes | None]
+#: the fields of a block and its outgoing form
+type RequestBlock = tuple[RequestFields, bytes]
+type ResponseBlock = tuple[ResponseFields, bytes]
+
+
+def block_wire(headers: list[Header]) -> bytes:
+    """A header block as it goes out, with the empty line that ends it."""
+    return b"".join([header[2] for header in headers]) + b"\r\n"
 
 
 class HeadCache:
@@ -94,8 +102,8 @@ class HeadCache:
         self.get = self.lines.get
         self.requests: dict[bytes, RequestStart] = {}
         self.responses: dict[bytes, ResponseStart] = {}
-        self.request_blocks: dict[bytes, RequestFields] = {}
-        self.response_blocks: dict[bytes, ResponseFields] = {}
+        self.request_blocks: dict[bytes, RequestBlock] = {}
+        self.response_blocks: dict[bytes, ResponseBlock] = {}
         self.connections: dict[bytes, int] = {}
 
     def keep[T](self, table: dict[bytes, T], key: bytes, value: T, longest: int = LINE_MAX) -> None:
@@ -104,11 +112,6 @@ class HeadCache:
             if len(table) >= self.entries_max:
                 table.clear()
             table[key] = value
-
-    def keep_line(self, line: bytes, header: Header) -> None:
-        """Remember what a header line was parsed to, if it may be kept."""
-        if header[3] not in UNCACHED_KINDS:
-            self.keep(self.lines, line, header)
 
     def connection(self, value: bytes) -> int:
         """The CONNECTION_* bits of a value of Connection."""
@@ -137,8 +140,8 @@ class HeadCache:
         assert not any(b"?" in line for line in self.requests)
         for value, flags in self.connections.items():
             assert flags == connection_flags(value)
-        blocks = [fields[0] for fields in self.request_blocks.values()]
-        blocks += [fields[0] for fields in self.response_blocks.values()]
+        blocks = [fields[0] for fields, _ in self.request_blocks.values()]
+        blocks += [fields[0] for fields, _ in self.response_blocks.values()]
         for headers in blocks:
             assert len(headers) <= self.max_headers
             assert not any(header[3] in UNCACHED_KINDS for header in headers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mtproxy.http.cache import HeadCache
+from mtproxy.http.cache import LINE_MAX, UNCACHED_KINDS, HeadCache
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.headers import (
     K_BAD_HOST,
@@ -17,7 +17,6 @@ from mtproxy.http.headers import (
     K_CONTENT_LENGTH,
     K_EXPECT,
     K_HOST,
-    K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_UPGRADE,
     Header,
@@ -84,26 +83,26 @@ def skip_empty_lines(buf: bytes | bytearray, start: int = 0) -> int:
 
 
 def parse_lines(
-    lines: list[bytes],
-    found: list[Header | None],
-    cache: HeadCache,
-    position: int,
-    status: int,
-) -> list[Header]:
-    """The headers of all lines: those that the cache knew stand in `found`, the others are parsed.
+    lines: list[bytes], found: list[Header | None], cache: HeadCache, position: int, status: int
+) -> None:
+    """Parse the lines whose place in `found` holds None, and let the cache remember them.
 
     `position` is the offset of the first line within the head. Raises BadMessage with `status`.
     """
-    headers: list[Header] = []
-    for line, header in zip(lines, found, strict=True):
+    known = cache.lines
+    at = -1
+    for _ in range(found.count(None)):
+        at = found.index(None, at + 1)
+        line = lines[at]
+        header = parse_field_line(line)
         if header is None:
-            header = parse_field_line(line)
-            if header is None:
-                position += sum(map(len, lines[: len(headers)])) + 2 * len(headers)
-                raise refuse_field_line(line, position, status)
-            cache.keep_line(line, header)
-        headers.append(header)
-    return headers
+            position += sum(map(len, lines[:at])) + 2 * at
+            raise refuse_field_line(line, position, status)
+        found[at] = header
+        if len(line) <= LINE_MAX and header[3] not in UNCACHED_KINDS:
+            if len(known) >= cache.entries_max:
+                known.clear()
+            known[line] = header
 
 
 def parse_length(value: bytes, status: int) -> tuple[int, bytes]:
@@ -138,15 +137,15 @@ def check_codings(values: list[bytes], status: int) -> None:
 
 
 def scan_fields(
-    headers: list[Header], cache: HeadCache, status: int
-) -> tuple[list[Header], int, int, bool, bool, bytes | None, bool]:
-    """Read the fields that the codec acts upon.
+    headers: list[Header], active: list[Header], cache: HeadCache, status: int
+) -> tuple[list[Header], int, int, bool, bool, bytes | None, bool, bytes | None]:
+    """Read the fields that the codec acts upon: `active`, those with a kind above zero.
 
-    Returns `(headers, connection, length, chunked, doubtful, upgrade, expect)`: the list with one
-    plain Content-Length or, when chunked, none; the CONNECTION_* bits; the length (-1: none);
-    whether the body is chunked; whether Content-Length stood beside Transfer-Encoding, so that
-    the connection must not be used again; the value of Upgrade; whether 100-continue is expected.
-    Raises BadMessage with `status`.
+    Returns `(headers, connection, length, chunked, doubtful, upgrade, expect, host)`: the list
+    with one plain Content-Length or, when chunked, none; the CONNECTION_* bits; the length (-1:
+    none); whether the body is chunked; whether Content-Length stood beside Transfer-Encoding, so
+    that the connection must not be used again; the value of Upgrade; whether 100-continue is
+    expected; the value of Host. Raises BadMessage with `status`; 400 means that it is a request.
     """
     connection = 0
     length = -1
@@ -155,11 +154,16 @@ def scan_fields(
     codings: list[bytes] | None = None
     upgrade: bytes | None = None
     expect = False
-    for _, value, _, kind in headers:
-        # kinds without work first: most fields
-        if not kind or kind >= K_PASSIVE or kind == K_HOST:
-            continue
-        if kind == K_CONNECTION:
+    host: bytes | None = None
+    several_hosts = False
+    for _, value, _, kind in active:
+        if kind == K_HOST:
+            if host is not None and status == 400:
+                if value != host:
+                    raise BadMessage(400, "different Host headers")
+                several_hosts = True
+            host = value
+        elif kind == K_CONNECTION:
             connection |= cache.connection(value)
         elif kind == K_CONTENT_LENGTH:
             before = digits
@@ -179,14 +183,20 @@ def scan_fields(
         elif kind == K_BAD_HOST and status == 400:
             # in a response a field of this name means nothing
             raise BadMessage(400, "bad Host")
+    if several_hosts:
+        headers = _first_only(headers, K_HOST)
     if codings is not None:
         check_codings(codings, status)
         if digits is not None:
             headers = without(headers, K_CONTENT_LENGTH)
-        return headers, connection, -1, True, digits is not None, upgrade, expect
+        return headers, connection, -1, True, digits is not None, upgrade, expect, host
     if not plain and digits is not None:
-        headers = _one_length(headers, digits)
-    return headers, connection, length, False, False, upgrade, expect
+        one = make_header(b"content-length", digits)
+        headers = [
+            one if header[3] == K_CONTENT_LENGTH else header
+            for header in _first_only(headers, K_CONTENT_LENGTH)
+        ]
+    return headers, connection, length, False, False, upgrade, expect, host
 
 
 def without(headers: list[Header], kind: int) -> list[Header]:
@@ -194,18 +204,11 @@ def without(headers: list[Header], kind: int) -> list[Header]:
     return [header for header in headers if header[3] != kind]
 
 
-def _one_length(headers: list[Header], digits: bytes) -> list[Header]:
-    """The list with one plain Content-Length, where the first one stood."""
-    out: list[Header] = []
-    seen = False
-    for header in headers:
-        if header[3] == K_CONTENT_LENGTH:
-            if seen:
-                continue
-            seen = True
-            header = make_header(b"content-length", digits)
-        out.append(header)
-    return out
+def _first_only(headers: list[Header], kind: int) -> list[Header]:
+    """A list with only the first of the fields of one kind."""
+    first = next(header for header in headers if header[3] == kind)
+    place = headers.index(first)
+    return [header for at, header in enumerate(headers) if header[3] != kind or at == place]
 
 
 def lists_websocket(upgrade: bytes) -> bool:

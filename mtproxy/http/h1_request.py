@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
-from mtproxy.http.cache import BLOCK_MAX, HeadCache, RequestFields, RequestStart
+from mtproxy.http.cache import (
+    BLOCK_MAX,
+    HeadCache,
+    RequestBlock,
+    RequestFields,
+    RequestStart,
+    block_wire,
+)
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import (
     lists_websocket,
@@ -25,7 +32,6 @@ from mtproxy.http.headers import (
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_HOST,
-    K_PASSIVE,
     K_UPGRADE,
     K_WEBSOCKET_KEY,
     TCHAR,
@@ -58,7 +64,8 @@ class RequestHead:
     and False where the framing forbids a further message. `upgrade` is the value of Upgrade if
     Connection lists it. `host` is the value of Host. `start_line` is the normal form of the
     request line, for logs; `start_wire` the same with CRLF, to be sent as long as method and
-    target stay what they are.
+    target stay what they are. `wire` is the header block as it goes out, its empty line included,
+    as long as `headers` stays what it is.
     """
 
     __slots__ = (
@@ -74,6 +81,7 @@ class RequestHead:
         "target",
         "upgrade",
         "version",
+        "wire",
     )
 
     method: bytes
@@ -88,6 +96,7 @@ class RequestHead:
     host: bytes | None
     start_line: bytes
     start_wire: bytes
+    wire: bytes
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.start_line!r} {len(self.headers)} headers>"
@@ -114,9 +123,10 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     head = RequestHead()
     head.method, head.target, version, head.start_line, head.start_wire, form = start
     head.version = version
-    fields = None if form else cache.request_blocks.get(block)
-    if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, form, cache)
+    found = None if form else cache.request_blocks.get(block)
+    if found is None:
+        found = _parse_block(head, block, len(line) + 2, form, cache)
+    fields, head.wire = found
     (
         headers,
         head.content_length,
@@ -145,34 +155,27 @@ def _parse_after_empty_lines(data: bytes, cache: HeadCache) -> RequestHead:
 
 def _parse_block(
     head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache
-) -> RequestFields:
-    """The fields of a header block (at `position`) that the cache does not know."""
+) -> RequestBlock:
+    """The fields and the outgoing form of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
-    found = list(map(cache.get, lines))
-    known = None not in found
+    looked_up = list(map(cache.get, lines))
+    known = None not in looked_up
     if len(lines) > cache.max_headers:
         raise BadMessage(400, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 400)
-    host = None
-    special = form
-    for header in headers:
-        kind = header[3]
-        if kind:
-            if kind == K_HOST and host is None:
-                host = header[1]
-            elif kind < K_PASSIVE:
-                special = 1
-    if special:
-        fields = _read_fields(head, headers, form, host, cache)
+        parse_lines(lines, looked_up, cache, position, 400)
+    headers = cast("list[Header]", looked_up)
+    active = [header for header in headers if header[3] > 0]
+    if form or len(active) > 1 or (active and active[0][3] != K_HOST):
+        fields = _read_fields(head, headers, active, form, cache)
     else:
-        fields = (headers, -1, False, True, None, False, host)
+        fields = (headers, -1, False, True, None, False, active[0][1] if active else None)
+    parsed = (fields, block_wire(fields[0]))
     if known and not form:
-        cache.keep(cache.request_blocks, block, fields, BLOCK_MAX)
-    return fields
+        cache.keep(cache.request_blocks, block, parsed, BLOCK_MAX)
+    return parsed
 
 
 def _parse_start_line(line: bytes, cache: HeadCache) -> RequestStart:
@@ -208,16 +211,13 @@ def _refuse_start_line(line: bytes) -> BadMessage:
 
 
 def _read_fields(
-    head: RequestHead, headers: list[Header], form: int, host: bytes | None, cache: HeadCache
+    head: RequestHead, headers: list[Header], active: list[Header], form: int, cache: HeadCache
 ) -> RequestFields:
     """Act upon what the headers say of the message's length, its connection and its authority."""
-    headers, connection, length, chunked, doubtful, upgrade, expect = scan_fields(
-        headers, cache, 400
+    headers, connection, length, chunked, doubtful, upgrade, expect, host = scan_fields(
+        headers, active, cache, 400
     )
     method = head.method
-    if host is not None and sum([header[3] == K_HOST for header in headers]) > 1:
-        # RFC 9112 section 3.2
-        raise BadMessage(400, "several Host headers")
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -243,7 +243,7 @@ def _read_fields(
     if not upgrade or not connection & CONNECTION_UPGRADE:
         upgrade = None
     elif lists_websocket(upgrade):
-        keys = [header[1] for header in headers if header[3] == K_WEBSOCKET_KEY]
+        keys = [header[1] for header in active if header[3] == K_WEBSOCKET_KEY]
         if len(keys) != 1 or len(keys[0]) != _WEBSOCKET_KEY_LENGTH:
             raise BadMessage(400, "WebSocket handshake without a good key")
     if form not in (ORIGIN, _OTHER):

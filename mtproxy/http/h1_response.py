@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
-from mtproxy.http.cache import BLOCK_MAX, HeadCache, ResponseFields, ResponseStart
+from mtproxy.http.cache import (
+    BLOCK_MAX,
+    HeadCache,
+    ResponseBlock,
+    ResponseFields,
+    ResponseStart,
+    block_wire,
+)
 from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
@@ -17,7 +24,6 @@ from mtproxy.http.headers import (
     CONNECTION_KEEP_ALIVE,
     CONNECTION_UPGRADE,
     K_CONTENT_LENGTH,
-    K_PASSIVE,
     K_TRANSFER_ENCODING,
     K_WEBSOCKET_ACCEPT,
     Header,
@@ -54,7 +60,8 @@ class ResponseHead:
     framing forbids a further message. `upgrade` is the value of Upgrade if Connection lists it.
     `body` is the BODY_* rule for the method that the head was parsed for. `start_line` is the
     normal form of the status line; `start_wire` the same with CRLF, to be sent as long as status
-    and reason stay what they are.
+    and reason stay what they are. `wire` is the header block as it goes out, its empty line
+    included, as long as `headers` stays what it is.
     """
 
     __slots__ = (
@@ -69,6 +76,7 @@ class ResponseHead:
         "status",
         "upgrade",
         "version",
+        "wire",
     )
 
     status: int
@@ -82,6 +90,7 @@ class ResponseHead:
     body: int
     start_line: bytes
     start_wire: bytes
+    wire: bytes
 
     def body_mode(self, method: bytes) -> int:
         """The BODY_* rule of this response to a request with `method` (RFC 9112 section 6.3).
@@ -123,9 +132,10 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     head = ResponseHead()
     head.status, head.reason, version, head.start_line, head.start_wire, rule = start
     head.version = version
-    fields = None if rule else cache.response_blocks.get(block)
-    if fields is None:
-        fields = _parse_block(head, block, len(line) + 2, rule, cache)
+    found = None if rule else cache.response_blocks.get(block)
+    if found is None:
+        found = _parse_block(head, block, len(line) + 2, rule, cache)
+    fields, head.wire = found
     headers, length, chunked, head.keep_alive, head.upgrade = fields
     # the list in the cache stays as it is
     head.headers = headers.copy()
@@ -141,29 +151,29 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
 
 def _parse_block(
     head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache
-) -> ResponseFields:
-    """The fields of a header block (at `position`) that the cache does not know."""
+) -> ResponseBlock:
+    """The fields and the outgoing form of a header block (at `position`) that the cache does not know."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")
-    found = list(map(cache.get, lines))
-    known = None not in found
+    looked_up = list(map(cache.get, lines))
+    known = None not in looked_up
     if len(lines) > cache.max_headers:
         raise BadMessage(502, "too many headers")
-    headers = cast("list[Header]", found)
     if not known:
-        headers = parse_lines(lines, found, cache, position, 502)
-    fields: ResponseFields = (headers, -1, False, head.version == 11, None)
-    for header in headers:
-        kind = header[3]
-        if kind and kind < K_PASSIVE:
-            fields = _read_fields(head, headers, rule, cache)
-            break
+        parse_lines(lines, looked_up, cache, position, 502)
+    headers = cast("list[Header]", looked_up)
+    active = [header for header in headers if header[3] > 0]
+    if active:
+        fields = _read_fields(head, headers, active, rule, cache)
+    else:
+        fields = (headers, -1, False, head.version == 11, None)
     if head.status == 101 and fields[4] is None:
         raise BadMessage(502, "101 without an upgrade")
+    parsed = (fields, block_wire(fields[0]))
     if known and not rule:
-        cache.keep(cache.response_blocks, block, fields, BLOCK_MAX)
-    return fields
+        cache.keep(cache.response_blocks, block, parsed, BLOCK_MAX)
+    return parsed
 
 
 def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
@@ -187,10 +197,12 @@ def _parse_start_line(line: bytes, cache: HeadCache) -> ResponseStart:
 
 
 def _read_fields(
-    head: ResponseHead, headers: list[Header], rule: int, cache: HeadCache
+    head: ResponseHead, headers: list[Header], active: list[Header], rule: int, cache: HeadCache
 ) -> ResponseFields:
     """Act upon what the headers say of the message's length and its connection."""
-    headers, connection, length, chunked, doubtful, upgrade, _ = scan_fields(headers, cache, 502)
+    headers, connection, length, chunked, doubtful, upgrade, _, _ = scan_fields(
+        headers, active, cache, 502
+    )
     keep_alive = head.version == 11
     if connection:
         if connection & CONNECTION_CLOSE:
@@ -210,7 +222,7 @@ def _read_fields(
     elif (
         head.status == 101
         and lists_websocket(upgrade)
-        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in headers)
+        and not any(header[3] == K_WEBSOCKET_ACCEPT and header[1] for header in active)
     ):
         raise BadMessage(502, "WebSocket handshake without an accept key")
     return headers, length, chunked, keep_alive, upgrade

@@ -33,16 +33,15 @@ K_UPGRADE: Final = 6
 K_EXPECT: Final = 7
 K_WEBSOCKET_KEY: Final = 8
 K_WEBSOCKET_ACCEPT: Final = 9
-#: kinds from here on need no work in the codec; they are told apart for the layers above
-K_PASSIVE: Final = 16
-K_TE: Final = 16
-K_KEEP_ALIVE: Final = 17
-K_PROXY_CONNECTION: Final = 18
-K_TRAILER: Final = 19
-K_COOKIE: Final = 20
-K_SET_COOKIE: Final = 21
-K_AUTHORIZATION: Final = 22
-K_PROXY_AUTHORIZATION: Final = 23
+#: kinds below zero need no work in the codec; they are told apart for the layers above
+K_TE: Final = -1
+K_KEEP_ALIVE: Final = -2
+K_PROXY_CONNECTION: Final = -3
+K_TRAILER: Final = -4
+K_COOKIE: Final = -5
+K_SET_COOKIE: Final = -6
+K_AUTHORIZATION: Final = -7
+K_PROXY_AUTHORIZATION: Final = -8
 
 KINDS: Final[dict[bytes, int]] = {
     b"host": K_HOST,

@@ -44,6 +44,11 @@ DEFAULTLOG_TCP = "Connect from %ci:%cp to %fi:%fp (%f/TCP)"
 #: `tune.http.logurilen`: a request line longer than this minus one is cut
 DEFAULT_URI_LENGTH = 1024
 
+#: request lines of up to this many bytes are remembered with their text, that many per thread and
+#: format
+KEPT_LINE = 256
+KEPT_LINES = 512
+
 Formatter = Callable[[LogRecord], str]
 
 
@@ -215,9 +220,22 @@ def namespace(context: FormatContext) -> dict[str, Any]:
     """The names that generated expressions use."""
     limit = context.uri_length - 1
 
+    known: dict[bytes, str] = {}
+    look_up = known.get
+
     def uri(line: bytes | None) -> str:
         if line is None:
             return escape.BADREQ
+        text = look_up(line)
+        if text is None:
+            text = convert(line)
+            if len(line) <= KEPT_LINE:
+                if len(known) >= KEPT_LINES:
+                    known.clear()
+                known[line] = text
+        return text
+
+    def convert(line: bytes) -> str:
         if len(line) > limit:
             line = line[:limit]
         # Written out here: this is the one conversion of every HTTP line.

@@ -51,6 +51,8 @@ class ThreadLogs:
         #: the name that syslog heads carry; "" for none
         self.hostname = "" if hostname is None else hostname or socket.gethostname()
         self.dates = LineDates()
+        #: lines wait for `flush`; without a loop nobody would call it
+        self.batched = ctx is not None
         self._targets: dict[object, targets.LogTarget] = {}
 
     def target(self, log: LogSettings) -> targets.LogTarget:
@@ -62,6 +64,12 @@ class ThreadLogs:
         if target is None:
             target = self._targets[key] = targets.open_target(log)
         return target
+
+    def flush(self) -> None:
+        """Send what the turn has logged. Owner thread, at the end of each turn of its loop."""
+        for target in self._targets.values():
+            if target.waiting:
+                target.flush()
 
     @property
     def dropped(self) -> int:
@@ -207,7 +215,9 @@ def make_logger(
         next_log_number=next_log_number,
     )
     names = formats.namespace(context)
-    return Logger(senders, _generate(senders, line, names, options), logasap=logasap)
+    return Logger(
+        senders, _generate(senders, line, names, options, thread_logs.batched), logasap=logasap
+    )
 
 
 def _log_nothing(record: LogRecord) -> None:
@@ -221,7 +231,11 @@ _FAILED = "r.term_state[0] not in '-L' or r.retries or r.redispatched or r.statu
 
 
 def _generate(
-    senders: Sequence[Sender], line: str, names: dict[str, Any], options: frozenset[str]
+    senders: Sequence[Sender],
+    line: str,
+    names: dict[str, Any],
+    options: frozenset[str],
+    batched: bool,
 ) -> Callable[[LogRecord], None]:
     """Write the frontend's log function: tests only for the options that are set, senders unrolled.
 
@@ -262,7 +276,8 @@ def _generate(
             f"{indent}if len(data) >= {sender.maximum}: data = data[:{sender.maximum - 1}]",
             f"{indent}send{number}(data + b'\\n')",
         ]
-        names[f"send{number}"] = sender.target.send
+        target = sender.target
+        names[f"send{number}"] = target.waiting.append if batched else target.send
         names[f"fresh{number}"] = _fresh_head(sender, levels)
         used += 1
     if not used:

@@ -38,14 +38,28 @@ RECONNECT_INTERVAL = 0.1
 
 
 class LogTarget(ABC):
-    """Where messages go. `sent` and `dropped` count messages."""
+    """Where messages go. `sent` and `dropped` count messages.
 
-    __slots__ = ("dropped", "name", "sent")
+    `waiting` holds what one turn of the thread's loop has logged; `flush` sends it at the end of
+    the turn. The receiver is then woken once for many messages instead of once for each, which
+    costs more than all the rest of a log line.
+    """
+
+    __slots__ = ("dropped", "name", "sent", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sent = 0
         self.dropped = 0
+        self.waiting: list[bytes] = []
+
+    def flush(self) -> None:
+        """Send what waits, in order."""
+        waiting = self.waiting
+        if waiting:
+            for message in waiting:
+                self.send(message)
+            waiting.clear()
 
     @abstractmethod
     def send(self, message: bytes) -> None:
@@ -101,42 +115,56 @@ class DatagramTarget(LogTarget):
         return sock.send
 
     def send(self, message: bytes) -> None:
-        send = self._send
-        if send is not None:
-            try:
-                send(message)
-            except OSError as error:
-                send = self._after_error(error)
-                if send is None:
-                    self.dropped += 1
-                    return
-            else:
-                self.sent += 1
-                return
-        else:
-            send = self._connect()
-            if send is None:
-                self.dropped += 1
-                return
+        send = self._send or self._connect()
+        if send is None:
+            self.dropped += 1
+            return
         try:
             send(message)
-        except OSError:
-            self.dropped += 1
+        except OSError as error:
+            self._failed(message, error)
         else:
             self.sent += 1
 
-    def _after_error(self, error: OSError) -> Callable[[bytes], int] | None:
-        """What to send the same message with after it has failed; None: give it up."""
+    def flush(self) -> None:
+        """As the general one; written out because it runs for every request."""
+        waiting = self.waiting
+        for message in waiting:
+            send = self._send
+            if send is None:
+                self.send(message)
+                continue
+            try:
+                send(message)
+            except OSError as error:
+                self._failed(message, error)
+            else:
+                self.sent += 1
+        waiting.clear()
+
+    def _failed(self, message: bytes, error: OSError) -> None:
+        """Count what was lost; send `message` again where that helps."""
         if error.errno in _THIS_MESSAGE_ONLY:
-            return None
+            self.dropped += 1
+            return
         if self._family != socket.AF_UNIX and error.errno == errno.ECONNREFUSED:
             # The error belongs to the message before, for which an ICMP answer came back; this one
             # has not been sent yet.
             self.sent -= 1
             self.dropped += 1
-            return self._send
-        self.close()
-        return self._connect()
+            again = self._send
+        else:
+            self.close()
+            again = self._connect()
+        if again is None:
+            self.dropped += 1
+            return
+        try:
+            again(message)
+        except OSError:
+            self.dropped += 1
+        else:
+            self.sent += 1
 
     def close(self) -> None:
         if self._sock is not None:

@@ -13,7 +13,7 @@ import os
 import select
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -51,7 +51,7 @@ class Connection:
         self.ready = ready
         self.recv = sock.recv
         self.send = sock.send
-        self.mark: object = None
+        self.mark: Any = None
         self.closed = False
         ctx.fdtab[self.fd] = self
         ctx.epoll.register(self.fd, WATCH)

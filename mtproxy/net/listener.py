@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mtproxy.net.connection import IN
 from mtproxy.sched.tasklet import Tasklet
@@ -34,21 +34,41 @@ _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 type StartSession = Callable[["ThreadContext", socket.socket, object], None]
 
 
+class Gate(Protocol):
+    """The limits of a listener, as one thread sees them."""
+
+    def full(self) -> bool:
+        """Whether no connection may be accepted now."""
+
+    def enter(self) -> None:
+        """A connection was accepted here, whichever thread will serve it."""
+
+
+class OpenGate:
+    """No limit, nothing counted."""
+
+    def full(self) -> bool:
+        return False
+
+    def enter(self) -> None:
+        return
+
+
 class Acceptor:
     """One thread's view of one listening socket.
 
     `start` is called on the thread that will serve the connection; it may be another thread than
     the acceptor's, and must find its own runtime objects through the context that it is given.
-    `room_left()` says how many more connections the limits allow.
+    `gate` knows the limits.
     """
 
     __slots__ = (
         "ctx",
+        "gate",
         "max_accept",
         "paused",
         "ready",
         "registered",
-        "room_left",
         "sock",
         "spread",
         "start",
@@ -60,7 +80,7 @@ class Acceptor:
         ctx: ThreadContext,
         sock: socket.socket,
         start: StartSession,
-        room_left: Callable[[], int],
+        gate: Gate,
         max_accept: int = 16,
         *,
         spread: bool = True,
@@ -68,7 +88,7 @@ class Acceptor:
         self.ctx = ctx
         self.sock = sock
         self.start = start
-        self.room_left = room_left
+        self.gate = gate
         self.max_accept = max_accept
         #: False: connections stay on this thread
         self.spread = spread
@@ -103,7 +123,7 @@ class Acceptor:
         for _ in range(self.max_accept):
             if not self.registered:
                 return
-            if self.room_left() <= 0:
+            if self.gate.full():
                 self.pause()
                 return
             try:
@@ -119,6 +139,7 @@ class Acceptor:
                 raise
             sock.setblocking(False)
             ctx.activity.accepted += 1
+            self.gate.enter()
             best, load = mine, mine.conns
             for shared in shareds:
                 if shared is not mine:

@@ -17,22 +17,29 @@ class Counted(Protocol):
 
 
 class Load:
-    """One thread's view. `sides` are the counters of all threads, the own ones (`mine`) among them."""
+    """One thread's view. `sides` are the counters of all threads, the own ones (`mine`) among them.
 
-    __slots__ = ("_mine", "_others", "_sides", "_tick")
+    `others` is valid at `tick`; hot callers compare, `look`, and add their own count themselves.
+    """
+
+    __slots__ = ("_mine", "_sides", "others", "tick")
 
     def __init__(self, mine: Counted, sides: Sequence[Counted]) -> None:
         self._mine = mine
         self._sides = sides
-        self._tick = -1
-        self._others = 0
+        self.tick = -1
+        self.others = 0
+
+    def look(self, now: int) -> None:
+        """Add up the other threads' sessions at tick `now`."""
+        self.tick = now
+        mine = self._mine
+        self.others = 0
+        if len(self._sides) > 1:
+            self.others = sum([c.conn_cur for c in self._sides if c is not mine])
 
     def total(self, now: int) -> int:
         """Sessions over all threads at tick `now`."""
-        if now != self._tick:
-            self._tick = now
-            mine = self._mine
-            self._others = 0
-            if len(self._sides) > 1:
-                self._others = sum([c.conn_cur for c in self._sides if c is not mine])
-        return self._others + self._mine.conn_cur
+        if now != self.tick:
+            self.look(now)
+        return self.others + self._mine.conn_cur

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.sched.tasklet import Tasklet
 
 
 class CheckStatus(Enum):
@@ -148,7 +149,11 @@ class Server:
         "settings",
         "shared",
         "tid",
+        "watch",
     )
+
+    #: woken by events on idle connections; made by stream.connect
+    watch: Tasklet
 
     def __init__(self, shared: ServerState, tid: int) -> None:
         self.shared = shared

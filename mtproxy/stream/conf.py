@@ -74,7 +74,9 @@ class BackConf:
         "httpclose",
         "redispatch",
         "retries",
-        "reuse",
+        "reuse_first",
+        "reuse_private",
+        "reuse_unproven",
         "server",
         "server_fin",
         "tcpka",
@@ -95,6 +97,12 @@ class BackConf:
         #: 0: never, -1: on the last retry, N: every N-th retry, -N: counted from the last
         self.redispatch = proxy.redispatch
         self.retries = proxy.retries
-        self.reuse = proxy.http_reuse
+        reuse = proxy.http_reuse
+        #: "never": a server connection serves one client only
+        self.reuse_private = reuse == "never"
+        #: a client's first request may use an idle connection ("aggressive", "always") ...
+        self.reuse_first = reuse in ("aggressive", "always")
+        #: ... even one that was never reused before
+        self.reuse_unproven = reuse == "always"
         self.tcpka = bool(options & {"tcpka", "srvtcpka"})
         self.forwardfor = proxy.forwardfor

@@ -1,8 +1,8 @@
 """Getting a server connection for a stream: an idle one of this thread, or a new one, with retries.
 
-Idle server connections wait in `Server.idle`, still registered with the poller and owned by a small
-watch tasklet: any event on an idle connection (bytes nobody asked for, a hang-up) closes it. Each
-thread keeps its own; nothing here is shared.
+Idle server connections wait in `Server.idle`, still registered with the poller and owned by a
+watch tasklet of their server: any event on an idle connection (bytes nobody asked for, a hang-up)
+closes it. Each thread keeps its own; nothing here is shared.
 
 Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried again on
 the same server after a second's pause at most; the last attempt goes to another server where
@@ -15,9 +15,9 @@ import errno
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
-from mtproxy.net.connection import IN, OUT, READABLE, Connection, open_connection
+from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import peer_text, set_keepalive, sockaddr
-from mtproxy.sched.tasklet import Tasklet, park
+from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
 
@@ -37,39 +37,39 @@ _LOCAL_TROUBLE = frozenset(
 )
 
 
-class IdleWatch:
-    """What `Connection.mark` holds for a server connection: its server, its watch tasklet, and when it
-    became idle."""
+class ServerMark:
+    """What `Connection.mark` holds for a server connection."""
 
-    __slots__ = ("conn", "epoch", "reused", "server", "since", "tasklet")
+    __slots__ = ("epoch", "reused", "server", "since")
 
-    def __init__(self, ctx: ThreadContext, conn: Connection, server: Server) -> None:
-        self.conn = conn
+    def __init__(self, server: Server) -> None:
         self.server = server
-        self.since = 0
+        #: the server's epoch when it was opened
         self.epoch = server.epoch
+        #: how many later requests it carried
         self.reused = 0
-        self.tasklet = Tasklet(ctx, self.on_event, "idle-watch")
-
-    def on_event(self, _value: None) -> None:
-        conn = self.conn
-        if conn.tasklet is self.tasklet and conn.ready & READABLE:
-            forget_idle(conn)
+        #: tick at which it became idle
+        self.since = 0
 
 
-def forget_idle(conn: Connection) -> None:
-    """Close an idle connection and take it out of its server's list."""
-    watch = conn.mark
-    assert isinstance(watch, IdleWatch)
-    conn.close()
-    try:
-        watch.server.idle.remove(conn)
-    except ValueError:
-        return  # it was taken out before
+def watch_idle(ctx: ThreadContext, srv: Server) -> None:
+    """Make the tasklet that any event on an idle connection of `srv` wakes. Once per thread."""
+    srv.watch = Tasklet(ctx, lambda _value: close_ended(srv), "idle-watch")
 
 
-def take_idle(stream: Stream, srv: Server) -> Connection | None:
-    """The most recently used idle connection to `srv`, now owned by `stream`, or None."""
+def close_ended(srv: Server) -> None:
+    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked for."""
+    alive = [conn for conn in srv.idle if not conn.ready & READABLE]
+    if len(alive) < len(srv.idle):
+        for conn in srv.idle:
+            if conn.ready & READABLE:
+                conn.close()
+        srv.idle.clear()
+        srv.idle.extend(alive)
+
+
+def take_idle(task: Task, srv: Server) -> Connection | None:
+    """The most recently used idle connection to `srv`, from now on woken with `task`, or None."""
     if srv.epoch != srv.shared.epoch:
         for stale in srv.refresh():
             stale.close()
@@ -80,33 +80,39 @@ def take_idle(stream: Stream, srv: Server) -> Connection | None:
         if conn.ready & READABLE:
             conn.close()
             continue
-        conn.tasklet = stream.task
+        conn.tasklet = task
         return conn
     return None
 
 
 def give_idle(conn: Connection, now: int) -> None:
     """Keep a server connection that is between two requests. Closes it if it cannot be kept."""
-    watch = conn.mark
-    assert isinstance(watch, IdleWatch)
-    srv = watch.server
-    if conn.ready & IN:
-        # the last read was exactly full: find out whether anything more came
-        try:
-            if conn.recv(1):
-                conn.close()
-                return
-        except BlockingIOError:
-            conn.ready &= OUT
-        except OSError:
-            conn.close()
-            return
-    if conn.ready & READABLE or watch.epoch != srv.shared.epoch or len(srv.idle) >= IDLE_PER_SERVER:
+    mark = conn.mark
+    srv = mark.server
+    if conn.ready & READABLE and not _drained(conn):
         conn.close()
         return
-    watch.since = now
-    conn.tasklet = watch.tasklet
-    srv.idle.append(conn)
+    idle = srv.idle
+    if mark.epoch != srv.shared.epoch or len(idle) >= IDLE_PER_SERVER:
+        conn.close()
+        return
+    mark.since = now
+    conn.tasklet = srv.watch
+    idle.append(conn)
+
+
+def _drained(conn: Connection) -> bool:
+    """The last read was exactly full: find out whether anything more came."""
+    if conn.ready & ENDED:
+        return False
+    try:
+        conn.recv(1)
+    except BlockingIOError:
+        conn.ready &= OUT
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def purge_idle(srv: Server, now: int) -> None:
@@ -117,9 +123,7 @@ def purge_idle(srv: Server, now: int) -> None:
             stale.close()
         return
     while idle:
-        watch = idle[0].mark
-        assert isinstance(watch, IdleWatch)
-        if now - watch.since < IDLE_MAX:
+        if now - idle[0].mark.since < IDLE_MAX:
             return
         idle.popleft().close()
 
@@ -160,7 +164,7 @@ async def connect(stream: Stream) -> Connection:
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
-                conn.mark = IdleWatch(ctx, conn, srv)
+                conn.mark = ServerMark(srv)
                 if conf.tcpka:
                     set_keepalive(conn.sock)
                 return conn

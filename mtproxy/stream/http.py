@@ -30,10 +30,10 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import IdleWatch, connect, give_idle, take_idle
+from mtproxy.stream.connect import connect, give_idle, take_idle
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
-from mtproxy.stream.stream import Stop, Stream, next_serial
+from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ class HttpStream(Stream):
     async def run(self) -> None:
         """The session's coroutine."""
         try:
-            self.open_session()
             await self._requests()
         finally:
             if self.kept is not None:
@@ -193,7 +192,6 @@ class HttpStream(Stream):
         counters.cum_req += 1
         counters.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
-        self.request_count = next_serial()
         self.t_i = self.got_tick - (self.accept_ms - self.ctx.wall_offset)
         if self.t_i < 0 or self.null:
             self.t_i = 0
@@ -229,7 +227,6 @@ class HttpStream(Stream):
         conf = self.conf
         room = self.room
         self.request_line = request.start_line
-        self.request_count = next_serial()
         got = self.got_tick
         self.t_R = ctx.now - got
         self.t_i = got + ctx.wall_offset - self.accept_ms
@@ -275,7 +272,16 @@ class HttpStream(Stream):
                 self.t_c = 0
                 srv.counters.reuse += 1
             self.sconn = sconn
-            self._send_head(sconn, head, body_args)
+            self.server_expire = ctx.now + bconf.server
+            if body_args is None:
+                self._send_head(sconn, head)
+            else:
+                first, remaining, chunks = body_args
+                self.client_expire = ctx.now + conf.client
+                self.up = Pump(
+                    self.conn, sconn, conf.bufsize,
+                    head=head, first=first, remaining=remaining, chunks=chunks,
+                )  # fmt: skip
             response, received = await self._response_head(request, reused)
 
             # --- the response
@@ -293,7 +299,11 @@ class HttpStream(Stream):
                 and not ctx.pool.stopping
                 and not (request.version == 10 and response.chunked)
             )
-            out = self._response_head_out(request, response, keep)
+            if keep and request.version == 11 == response.version:
+                out = response.start_wire + response.wire
+            else:
+                extra_line = _KEEP_ALIVE if keep else _CLOSE
+                out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], extra_line)
             extra = b""
             down_args: tuple[bytes, int, ChunkedReader | None] | None = None
             body = response.body
@@ -356,8 +366,8 @@ class HttpStream(Stream):
                 and not self.up_failed
             ):
                 self.sconn = None
-                if bconf.reuse == "never":
-                    self._keep(sconn)
+                if bconf.reuse_private:
+                    self.kept = sconn
                 else:
                     give_idle(sconn, ctx.now)
             self.term_state = "----"
@@ -372,53 +382,42 @@ class HttpStream(Stream):
 
     def _idle_connection(self, srv: Server) -> Connection | None:
         """An idle connection that `http-reuse` lets this request use."""
-        reuse = self.bconf.reuse
-        if reuse == "never":
-            kept, self.kept = self.kept, None
-            if kept is not None:
-                watch = kept.mark
-                assert isinstance(watch, IdleWatch)
-                if watch.server is srv and not kept.ready & READABLE:
-                    return kept
-                kept.close()
+        bconf = self.bconf
+        if bconf.reuse_private:
+            return self._take_kept(srv)
+        if self.first and not (
+            bconf.reuse_first and srv.idle and (bconf.reuse_unproven or srv.idle[-1].mark.reused)
+        ):
             return None
-        if self.first and (reuse == "safe" or not srv.idle):
-            return None
-        if self.first and reuse == "aggressive":
-            watch = srv.idle[-1].mark
-            if not isinstance(watch, IdleWatch) or not watch.reused:
-                return None
-        conn = take_idle(self, srv)
+        conn = take_idle(self.task, srv)
         if conn is not None:
-            watch = conn.mark
-            assert isinstance(watch, IdleWatch)
-            watch.reused += 1
+            conn.mark.reused += 1
         return conn
 
-    def _keep(self, sconn: Connection) -> None:
-        """`http-reuse never`: the connection stays with this client, woken by its own task."""
-        if sconn.ready & (READABLE & ~IN):
-            sconn.close()
-        else:
-            self.kept = sconn
+    def _take_kept(self, srv: Server) -> Connection | None:
+        """`http-reuse never`: the connection that this client used before, if it fits and lives."""
+        kept, self.kept = self.kept, None
+        if kept is None:
+            return None
+        if kept.mark.server is srv and not kept.ready & READABLE:
+            return kept
+        kept.close()
+        return None
 
     # --- heads
     def _request_head(self, request: RequestHead) -> bytes:
         """The head as it goes to the server."""
-        parts = [request.start_wire]
-        parts += [header[2] for header in request.headers]
-        forwardfor = self.bconf.forwardfor or self.conf.forwardfor
-        if forwardfor is not None:
-            line = self._forwardfor(request)
-            if line:
-                parts.append(line)
+        if self.room.plain and request.version == 11:
+            return request.start_wire + request.wire
+        extra = b""
+        if self.bconf.forwardfor is not None or self.conf.forwardfor is not None:
+            extra = self._forwardfor(request)
         if self.bconf.close_server or self.conf.httpclose:
             if request.upgrade is None:
-                parts.append(_CLOSE)
+                extra += _CLOSE
         elif request.version == 10:
-            parts.append(_KEEP_ALIVE)
-        parts.append(b"\r\n")
-        return b"".join(parts)
+            extra += _KEEP_ALIVE
+        return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
         """`option forwardfor` of the backend, else of the frontend (manual 4.2)."""
@@ -436,38 +435,9 @@ class HttpStream(Stream):
             self.forwardfor_line = line
         return line
 
-    def _response_head_out(
-        self, request: RequestHead, response: ResponseHead, keep: bool
-    ) -> bytes:
-        """The head as it goes to the client."""
-        parts = [response.start_wire]
-        parts += [header[2] for header in response.headers]
-        if not keep:
-            parts.append(_CLOSE)
-        elif request.version == 10 or response.version == 10:
-            parts.append(_KEEP_ALIVE)
-        parts.append(b"\r\n")
-        return b"".join(parts)
-
     # --- towards the server
-    def _send_head(
-        self,
-        sconn: Connection,
-        head: bytes,
-        body: tuple[bytes, int, ChunkedReader | None] | None,
-    ) -> None:
-        """Send the request head, at once if the kernel takes it; the rest and the body by a pump."""
-        now = self.ctx.now
-        self.server_expire = now + self.bconf.server
-        self.up = None
-        if body is not None:
-            first, remaining, chunks = body
-            self.client_expire = now + self.conf.client
-            self.up = Pump(
-                self.conn, sconn, self.conf.bufsize,
-                head=head, first=first, remaining=remaining, chunks=chunks,
-            )  # fmt: skip
-            return
+    def _send_head(self, sconn: Connection, head: bytes) -> None:
+        """Send a whole request; what the kernel does not take at once leaves through a pump."""
         try:
             sent = sconn.send(head)
         except BlockingIOError:
@@ -561,7 +531,7 @@ class HttpStream(Stream):
                         if status == 101:
                             raise BadMessage(502, "an upgrade that nobody asked for")
                         if request.version == 11:
-                            interim = self._interim(response)
+                            interim = response.start_wire + response.wire
                             self.bytes_read += len(interim)
                             await self._send(interim)
                         if not buf:
@@ -591,7 +561,7 @@ class HttpStream(Stream):
                     self.be.counters.failed_resp += 1
                     raise Stop(504, "sH")
                 raise Stop(408, "cH")
-            if self.client_gone and self._abort_on_close():
+            if self.conn.ready & ENDED and self._abort_on_close():
                 raise Stop(0, "CH")
             task.expire = expire
             if expire < task.timer:
@@ -604,12 +574,6 @@ class HttpStream(Stream):
         if up is not None and not up.done:
             return False  # the pump will see it
         return self.conf.abortonclose or self.bconf.abortonclose
-
-    def _interim(self, response: ResponseHead) -> bytes:
-        parts = [response.start_wire]
-        parts += [header[2] for header in response.headers]
-        parts.append(b"\r\n")
-        return b"".join(parts)
 
     # --- bodies
     async def _forward(self) -> None:
@@ -677,7 +641,7 @@ class HttpStream(Stream):
         sconn = self.sconn
         assert sconn is not None
         self.answered = True
-        head = self._interim(response)
+        head = response.start_wire + response.wire
         bufsize = self.conf.bufsize
         up = Pump(self.conn, sconn, bufsize, first=rest)
         down = Pump(sconn, self.conn, bufsize, first=received, head=head)
@@ -743,6 +707,7 @@ class HttpStream(Stream):
         log = self.fe.log
         if log is not None:
             self.logged = True
+            self.note_loads(now)
             log(self)
 
     def _account(self) -> None:

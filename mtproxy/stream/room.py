@@ -32,6 +32,7 @@ class FrontRoom:
         "conf",
         "frontend",
         "listener_id",
+        "plain",
         "room",
         "streams",
     )
@@ -51,6 +52,12 @@ class FrontRoom:
         self.bconf = bconf
         self.cache = room.cache
         self.listener_id = 1
+        #: request heads go on as they came: nothing is added to them
+        self.plain = (
+            conf.forwardfor is None
+            and not conf.httpclose
+            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+        )
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
@@ -89,17 +96,54 @@ class Room:
         self.others = 0
         self.others_tick = -1
 
+    def look_at_others(self, ctx: ThreadContext) -> None:
+        """Count the connections of the other threads; once per tick at most, see proxy.load."""
+        self.others_tick = ctx.now
+        self.others = 0
+        if ctx.pool.nbthread > 1:
+            mine = ctx.shared
+            self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+
     def connections(self, ctx: ThreadContext) -> int:
         """Client connections of the whole process; what other threads did may be a tick old."""
         if ctx.now != self.others_tick:
-            self.others_tick = ctx.now
-            self.others = 0
-            if ctx.pool.nbthread > 1:
-                mine = ctx.shared
-                self.others = sum([s.conns for s in ctx.pool.shareds if s is not mine])
+            self.look_at_others(ctx)
         return self.others + ctx.shared.conns
 
     def after_session(self, ctx: ThreadContext) -> None:
         for acceptor in self.acceptors:
-            if acceptor.paused and not ctx.pool.stopping and acceptor.room_left() > 0:
+            if acceptor.paused and not ctx.pool.stopping and not acceptor.gate.full():
                 acceptor.resume()
+
+
+class FrontGate:
+    """The connection limits of a frontend and of the process, see `net.listener.Gate`.
+
+    A connection is counted where it is accepted, at once, and given back where it ends: the counts of
+    single threads may be negative, their sum is right. Owner thread only.
+    """
+
+    __slots__ = ("counters", "ctx", "load", "maxconn", "process_maxconn")
+
+    def __init__(
+        self, ctx: ThreadContext, front: FrontRoom, process_maxconn: int, maxconn: int | None
+    ) -> None:
+        self.ctx = ctx
+        self.counters = front.frontend.counters
+        self.load = front.frontend.load
+        self.process_maxconn = process_maxconn
+        self.maxconn = maxconn
+
+    def full(self) -> bool:
+        if self.maxconn is not None:
+            self.load.look(self.ctx.now)
+            if self.load.total(self.ctx.now) >= self.maxconn:
+                return True
+        # what is on its way to another thread stands in its inbox
+        return self.process_maxconn <= sum(
+            [shared.conns + len(shared.inbox) for shared in self.ctx.pool.shareds]
+        )
+
+    def enter(self) -> None:
+        self.counters.conn_cur += 1
+        self.counters.cum_conn += 1

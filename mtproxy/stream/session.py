@@ -38,5 +38,6 @@ class SessionStarter:
         task = ctx.spawn(stream.run(), self.name)
         stream.task = task
         stream.conn = Connection(ctx, sock, task)
+        stream.open_session()
         if room.conf.tcpka:
             set_keepalive(sock)

@@ -52,10 +52,12 @@ class Stream:
     __slots__ = (
         "accept_ms",
         "accept_tick",
+        "act_conn",
         "backend",
         "backend_queue",
         "bconf",
         "be",
+        "be_conn",
         "bytes_read",
         "bytes_uploaded",
         "captured_request_headers",
@@ -68,13 +70,13 @@ class Stream:
         "ctx",
         "dst_text",
         "fe",
+        "fe_conn",
         "frontend",
         "is_http",
         "logged",
         "null",
         "redispatched",
         "request_cookie",
-        "request_count",
         "request_line",
         "response_cookie",
         "retries",
@@ -85,6 +87,7 @@ class Stream:
         "server_ip",
         "server_port",
         "srv",
+        "srv_conn",
         "srv_queue",
         "started",
         "status",
@@ -147,10 +150,10 @@ class Stream:
         self.retries = 0
         self.redispatched = False
         self.request_line: bytes | None = None
-        self.request_count = 0
         self.client_expire = FOREVER
         self.server_expire = FOREVER
         self.be = None
+        self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
         self.server_ip: str | None = None
         self.server_port = 0
         self.started = False
@@ -189,25 +192,43 @@ class Stream:
                 self.dst_text = ("unix", self.room.listener_id)
         return self.dst_text
 
-    # --- what the log says of the load, this stream included
-    @property
-    def act_conn(self) -> int:
-        return self.room.room.connections(self.ctx)
+    # --- what only the log asks for
+    def note_loads(self, now: int) -> None:
+        """Store how many sessions there are for the log line.
 
-    @property
-    def fe_conn(self) -> int:
-        return self.fe.load.total(self.ctx.now)
-
-    @property
-    def be_conn(self) -> int:
-        # HAProxy logs an HTTP request when it has left its backend already
+        Written out, with plain look-ups only: it runs once per request.
+        """
+        room = self.room.room
+        if room.others_tick != now:
+            room.look_at_others(self.ctx)
+        self.act_conn = room.others + self.ctx.shared.conns
+        fe = self.fe
+        load = fe.load
+        if load.tick != now:
+            load.look(now)
+        self.fe_conn = load.others + fe.counters.conn_cur
         be = self.be
-        return 0 if be is None else be.load.total(self.ctx.now) - self.is_http
+        if be is None:
+            self.be_conn = self.srv_conn = 0
+            return
+        load = be.load
+        if load.tick != now:
+            load.look(now)
+        # without this one: HAProxy logs a stream when it has left its backend already
+        self.be_conn = load.others + be.counters.conn_cur - 1
+        srv = self.srv
+        if srv is None:
+            self.srv_conn = 0
+            return
+        load = srv.load
+        if load.tick != now:
+            load.look(now)
+        self.srv_conn = load.others + srv.counters.conn_cur - 1
 
     @property
-    def srv_conn(self) -> int:
-        srv = self.srv
-        return 0 if srv is None else srv.load.total(self.ctx.now) - self.is_http
+    def request_count(self) -> int:
+        """The number of this transaction in the life of the process (%rt)."""
+        return next_serial()
 
     @property
     def backend_src_ip(self) -> str | None:
@@ -219,11 +240,8 @@ class Stream:
 
     # --- the connection as a whole
     def open_session(self) -> None:
-        """Account for a client connection that is served here."""
-        counters = self.fe.counters
-        counters.cum_conn += 1
-        counters.cum_sess += 1
-        counters.conn_cur += 1
+        """Account for a client connection that is served here; its listener has counted it already."""
+        self.fe.counters.cum_sess += 1
         self.ctx.shared.conns += 1
         self.room.streams.add(self)
         self.started = True
@@ -292,6 +310,7 @@ class Stream:
         log = self.fe.log
         if log is not None and not self.logged:
             self.logged = True
+            self.note_loads(self.ctx.now)
             log(self)
 
     # --- client state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
-from mtproxy.stream.stream import Stop, Stream, next_serial
+from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
 
 
@@ -16,14 +16,12 @@ class TcpStream(Stream):
     async def run(self) -> None:
         """The session's coroutine."""
         try:
-            self.open_session()
             await self._serve()
         finally:
             self.close_session()
 
     async def _serve(self) -> None:
         ctx = self.ctx
-        self.request_count = next_serial()
         be, bconf = self.room.backend, self.room.bconf
         up = down = None
         try:

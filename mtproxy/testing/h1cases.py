@@ -138,8 +138,9 @@ CASES: Final[list[Case]] = [
     *_fields(
         "Host",
         [
-            (b"Host: a\r\nHost: a", "one Host alone (RFC 9112 3.2)"),
+            (b"Host: a\r\nHost: a", "as HAProxy, which makes one of them"),
             (b"Host: a\r\nHost: b", "one Host alone (RFC 9112 3.2)"),
+            (b"Host: a\r\nHost: A", "strict: the texts must be the same"),
             (b"Host:", "empty is allowed"),
             (b"Host: a b", "not a host (RFC 9112 3.2)"),
             (b"Host: u@a", "not a host"),

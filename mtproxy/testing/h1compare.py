@@ -32,6 +32,7 @@ EXCEPTIONS: Final[dict[str, str]] = {
     "empty lines": "RFC 9112 section 2.2 asks servers to skip one; HAProxy skips any number",
     "spaces": "HAProxy takes several spaces in a request line, and its own tests send them",
     "no host": "HAProxy takes HTTP/1.1 requests without Host, and monitoring scripts send them",
+    "equal hosts": "HAProxy makes one Host of several equal ones; nothing is left to doubt",
     "chunks": "white space before a chunk extension: RFC 9112 section 7.1.1 asks to take it",
 }
 
@@ -51,10 +52,20 @@ def _add_host(head: bytes) -> bytes:
     return head.replace(b"\r\n", b"\r\nHost: mended\r\n", 1)
 
 
+def _one_host(head: bytes) -> bytes:
+    lines = head.split(b"\r\n")
+    hosts = [line for line in lines if line.lower().startswith(b"host:")]
+    if len(hosts) < 2:
+        return head
+    first = lines.index(hosts[0])
+    return b"\r\n".join(line for at, line in enumerate(lines) if line not in hosts or at == first)
+
+
 _MENDERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "empty lines": _strip_empty_lines,
     "spaces": _single_spaces,
     "no host": _add_host,
+    "equal hosts": _one_host,
 }
 
 

@@ -93,7 +93,7 @@ class FakePool:
 def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime:
     """A runtime with every thread's side of all proxies; notifications go to `runtime.notified`."""
     settings = settings or example_settings()
-    runtime = RecordingRuntime(settings, FakePool(nbthread), maxconn=1000, ulimit_n=2040)  # type: ignore[arg-type]
+    runtime = RecordingRuntime(settings, FakePool(nbthread), maxconn=1000, ulimit_n=2040)
     now = monotonic_ms()
 
     def notify(_ctx: Any, level: int, text: str) -> None:

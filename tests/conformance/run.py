@@ -120,7 +120,8 @@ def abilities(program: str, arguments: str) -> Abilities:
     """Raises say.Failure when the program does not even tell its version."""
     command = [program, *arguments.split(), "-vv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    version = re.search(r"\bversion (\S+)", done.stdout)
+    # the level of the language counts, not a version of the program's own
+    version = re.search(r"HA-?Proxy version (\S+)", done.stdout)
     if version is None:
         raise say.Failure(
             f"`{' '.join(command)}` tells no version: {(done.stderr or done.stdout)[-500:]}",
@@ -253,7 +254,15 @@ class Runner:
 
 def _short(line: str) -> str:
     line = re.sub(r"^[-*#]+\s+\S+\s+(?:\d+\.\d+\s+)?", "", line.strip())
-    return re.sub(r"/tmp/\S*/(h\d+/cfg)", r"\1", line)[:220]
+    return re.sub(r"/tmp/[^\s:\]]*/(\w+/cfg)", r"\1", line)[:220]
+
+
+def _refused_word(text: str) -> str:
+    """The quoted word of a diagnostic; behind a server's or listener's name the next one."""
+    quoted = re.findall(r"'([^']+)'", re.sub(r"\[[^\]]*\]", "", text))
+    if len(quoted) > 1 and quoted[0].startswith(("server ", "bind ")):
+        return f"{quoted[0].split()[0]} {quoted[1]}"
+    return quoted[0] if quoted else ""
 
 
 def failure_reason(log: str, code: int) -> tuple[str, str]:
@@ -262,8 +271,7 @@ def failure_reason(log: str, code: int) -> tuple[str, str]:
         for match in re.finditer(pattern, log, re.MULTILINE):
             text = match[0].partition("[ALERT]")[2] or match[0]
             text = _short(re.sub(r"^\s*\(\d+\)\s*:\s*", "", text))
-            quoted = re.search(r"'([^']+)'", re.sub(r"\[[^\]]*\]", "", text))
-            return text, quoted[1] if quoted else ""
+            return text, _refused_word(text)
     fatal = re.search(r"^----.*$", log, re.MULTILINE)
     if fatal:
         return _short(fatal[0]), ""

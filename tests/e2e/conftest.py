@@ -47,15 +47,19 @@ type Serve = Callable[..., Server]
 
 @pytest.fixture
 def proxy(program: str) -> Iterator[Start]:
-    """`proxy(config, ...)` starts the program under test; the arguments are Program's."""
+    """`proxy(config, ...)` starts the program under test and waits until it serves, so that no time
+    that a test measures holds the start. `ready=False` does not wait; the rest is Program's."""
     if program == "haproxy" and find_tool("haproxy") is None:
         pytest.skip("haproxy is not installed: .ci/need haproxy")
     with ExitStack() as stack:
 
-        def start(config: str, **options: object) -> Program:
+        def start(config: str, *, ready: bool = True, **options: object) -> Program:
             running = Program(program, config, **options)  # type: ignore[arg-type]
             stack.callback(_report, running)
-            return stack.enter_context(running)
+            stack.enter_context(running)
+            if ready:
+                running.wait_ready()
+            return running
 
         yield start
 

@@ -125,11 +125,6 @@ def test_equal_lengths_become_one(proxy, origin: Origin) -> None:
     assert [m.head.all("content-length") for m in origin.requests] == [[b"3"], [b"3"]]
 
 
-def test_equal_hosts_become_one(proxy, origin: Origin) -> None:
-    wire = proxy(http(origin.port)).connect()
-    assert wire.request("GET /head HTTP/1.1\nhost: a\nhost: a").body.count(b"host: a") == 1
-
-
 BAD_RESPONSES = {
     "no status line": b"hello\r\n\r\n",
     "a status that is no number": b"HTTP/1.1 2x0 OK\r\ncontent-length: 0\r\n\r\n",

@@ -57,13 +57,6 @@ def test_timeout_client_serves_for_the_head_too(proxy, origin: Origin) -> None:
     assert wire.read_response().status == 408
 
 
-def test_dontlognull_and_ignore_probes(proxy, origin: Origin) -> None:
-    """`option http-ignore-probes`: a connection without a byte ends without an answer."""
-    fe = "option http-ignore-probes\n timeout http-request 300ms"
-    wire = proxy(http(origin.port, fe=fe)).connect()
-    assert wire.at_end(2.0)
-
-
 def test_keep_alive_timeout_is_silent(proxy, origin: Origin) -> None:
     fe = "timeout http-keep-alive 300ms\n timeout http-request 3s"
     wire = proxy(http(origin.port, fe=fe)).connect()

@@ -51,8 +51,7 @@ needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on this machine'
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ipv4@127.0.0.1:{}", "*:{}", ":{}", "0.0.0.0:{}"])
 def test_ipv4_listeners(proxy, origin: Origin, form: str) -> None:
     port = free_port()
-    running = proxy(bound_to(form.format(port), origin.port))
-    running.wait_ready()
+    proxy(bound_to(form.format(port), origin.port))
     with connect(("127.0.0.1", port)) as wire:
         assert wire.request(GET).status == 200
 
@@ -61,8 +60,7 @@ def test_ipv4_listeners(proxy, origin: Origin, form: str) -> None:
 @pytest.mark.parametrize("form", ["[::1]:{}", "::1:{}", "ipv6@::1:{}", ":::{}"])
 def test_ipv6_listeners(proxy, origin: Origin, form: str) -> None:
     port = free_port()
-    running = proxy(bound_to(form.format(port), origin.port))
-    running.wait_ready()
+    proxy(bound_to(form.format(port), origin.port))
     with connect(("::1", port)) as wire:
         assert wire.request(GET).status == 200
 
@@ -71,13 +69,11 @@ def test_ipv6_listeners(proxy, origin: Origin, form: str) -> None:
 def test_v4v6_and_v6only(proxy, origin: Origin) -> None:
     port = free_port()
     running = proxy(bound_to(f":::{port}", origin.port, "v4v6"))
-    running.wait_ready()
     with connect(("127.0.0.1", port)) as wire:
         assert wire.request(GET).status == 200
     running.kill()
     other = free_port()
     running = proxy(bound_to(f":::{other}", origin.port, "v6only"))
-    running.wait_ready()
     assert refused(("127.0.0.1", other))
 
 
@@ -87,16 +83,14 @@ def test_forwardfor_over_ipv6(proxy, origin: Origin) -> None:
     config = bound_to(f"[::1]:{port}", origin.port).replace(
         "mode http", "mode http\n option forwardfor"
     )
-    running = proxy(config)
-    running.wait_ready()
+    proxy(config)
     with connect(("::1", port)) as wire:
         assert b"x-forwarded-for: ::1\r\n" in wire.request("GET /head HTTP/1.1\nhost: a").body
 
 
 def test_several_addresses_and_port_ranges(proxy, origin: Origin) -> None:
     one, two = free_port(), free_port()
-    running = proxy(bound_to(f"127.0.0.1:{one},127.0.0.1:{two}", origin.port))
-    running.wait_ready()
+    proxy(bound_to(f"127.0.0.1:{one},127.0.0.1:{two}", origin.port))
     for port in (one, two):
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
@@ -104,8 +98,7 @@ def test_several_addresses_and_port_ranges(proxy, origin: Origin) -> None:
 
 def test_unix_listener(proxy, origin: Origin, tmp_path: Path) -> None:
     path = f"/tmp/mtp-{os.getpid()}-l.sock"
-    running = proxy(bound_to(f"unix@{path}", origin.port, "mode 600"))
-    running.wait_ready()
+    proxy(bound_to(f"unix@{path}", origin.port, "mode 600"))
     try:
         assert os.stat(path).st_mode & 0o777 == 0o600
         with connect(path) as wire:
@@ -116,8 +109,7 @@ def test_unix_listener(proxy, origin: Origin, tmp_path: Path) -> None:
 
 def test_abstract_listener(proxy, origin: Origin) -> None:
     name = f"mtp-{os.getpid()}-l"
-    running = proxy(bound_to(f"abns@{name}", origin.port))
-    running.wait_ready()
+    proxy(bound_to(f"abns@{name}", origin.port))
     # HAProxy pads the name with zero bytes to the whole length of sun_path
     padded = "@" + name + "\0" * (107 - len(name))
     with connect(padded) as wire:
@@ -135,7 +127,7 @@ def test_unquoted_inherited_descriptor(proxy, origin: Origin) -> None:
 
 
 def test_port_in_use_is_an_error(proxy, origin: Origin) -> None:
-    running = proxy(bound_to(f"127.0.0.1:{origin.port}", origin.port))
+    running = proxy(bound_to(f"127.0.0.1:{origin.port}", origin.port), ready=False)
     assert running.wait_exit() == 1
     assert f"127.0.0.1:{origin.port}" in running.output()
     assert "fe" in running.output()
@@ -161,26 +153,25 @@ def test_ipv6_server(proxy, form: str) -> None:
         assert proxy(served_by(form.format(origin.port))).connect().request(GET).status == 200
 
 
-def test_server_without_port_takes_the_clients(proxy) -> None:
-    """Manual 5, server: no port means the port that the client connected to."""
-    with Origin(("127.0.0.2", 0)) as origin:
-        running = proxy(f"""{HTTP}
-listen l
-    bind 127.0.0.1:{origin.port}
-    server s1 127.0.0.2
-""")
-        running.wait_ready()
-        with connect(("127.0.0.1", origin.port)) as wire:
-            assert wire.request(GET).status == 200
+def origin_beside(offset: int) -> tuple[int, Origin]:
+    """A port that is free on 127.0.0.1, and an origin on 127.0.0.2 at that port + `offset`."""
+    while True:
+        port = free_port()
+        try:
+            return port, Origin(("127.0.0.2", port + offset))
+        except OSError:  # somebody else's
+            continue
 
 
-def test_server_with_a_relative_port(proxy) -> None:
-    with Origin(("127.0.0.2", 0)) as origin:
-        running = proxy(f"""{HTTP}
+@pytest.mark.parametrize(("offset", "text"), [(0, ""), (0, ":+0"), (1, ":+1"), (-1, ":-1")])
+def test_server_port_relative_to_the_clients(proxy, offset: int, text: str) -> None:
+    """Manual 5, server: no port means the port that the client connected to, a sign is relative."""
+    port, origin = origin_beside(offset)
+    with origin:
+        proxy(f"""{HTTP}
 listen l
-    bind 127.0.0.1:{origin.port - 1}
-    server s1 127.0.0.2:+1
+    bind 127.0.0.1:{port}
+    server s1 127.0.0.2{text}
 """)
-        running.wait_ready()
-        with connect(("127.0.0.1", origin.port - 1)) as wire:
+        with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200

@@ -177,7 +177,6 @@ def test_back_pressure(proxy, serve, options: str) -> None:
         stalled.set()
 
     running = proxy(tcp(serve(handler).port, fe=options, be=options))
-    running.wait_ready()
     before = running.rss()
     running.connect()
     assert stalled.wait(10)

@@ -37,6 +37,12 @@ OTHER = b"gcc -shared _ssl.o -o _ssl.so\nrm -f x\n./configure --with-c\n"
             + COMPILE,
             "1 files compiled with the profile",
         ),
+        (
+            b"Rebuilding with profile guided optimizations:\n"
+            + COMPILE * 2
+            + b"gcc -flto -g -o python Programs/python.o libpython3.13t.a\n",
+            "2 files compiled with the profile, linking",
+        ),
     ],
 )
 def test_progress(log: bytes, told: str) -> None:

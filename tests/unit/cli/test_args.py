@@ -103,6 +103,6 @@ def test_faults(arguments: list[str], message: str) -> None:
 def test_the_help_speaks_of_every_option() -> None:
     words = set(re.findall(r"-[-\w]+|--", HELP))
     # What other systems' kernels would need is accepted and not worth a line of the help.
-    silent = {"-h", "--version", "-dk", "-dv"}
+    silent = {"-h", "--help", "--version", "-dk", "-dv"}
     assert set(known_options()) - silent <= words
     assert all(IGNORED.values())

@@ -384,3 +384,61 @@ def test_closed_descriptor_is_an_error():
     os.close(writer)
     with pytest.raises(OSError):
         fd_target(writer)
+
+
+# --- what one turn of the loop has logged
+
+
+def test_flush_sends_in_order_and_counts():
+    with udp_receiver() as sink:
+        target = udp_target(sink.getsockname()[1])
+        target.waiting += [b"1\n", b"x" * 70_000, b"2\n"]
+        target.flush()
+        assert (sink.recv(100), sink.recv(100)) == (b"1\n", b"2\n")
+        assert (target.sent, target.dropped, target.waiting) == (2, 1, [])
+        target.flush()
+        assert target.sent == 2
+        target.close()
+
+
+def test_flush_after_the_daemon_was_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(targets, "RECONNECT_INTERVAL", 0.0)
+    path = tmp_path / "log"
+    sink = unix_receiver(path)
+    target = unix_target(path)
+    sink.close()
+    path.unlink()
+    target.waiting += [b"lost\n", b"lost too\n"]
+    target.flush()
+    assert (target.sent, target.dropped) == (0, 2)
+    with unix_receiver(path) as sink:
+        target.waiting += [b"1\n", b"2\n"]
+        target.flush()
+        assert (sink.recv(100), sink.recv(100)) == (b"1\n", b"2\n")
+    assert target.sent == 2
+    target.close()
+
+
+def test_flush_of_a_refused_target():
+    with udp_receiver() as sink:
+        port = sink.getsockname()[1]
+    target = udp_target(port)
+    for _ in range(5):
+        target.waiting += [LINE, LINE]
+        target.flush()
+    assert target.sent + target.dropped == 10
+    assert target.dropped >= 9
+    target.close()
+
+
+def test_flush_of_a_pipe():
+    reader, writer = os.pipe()
+    try:
+        target = fd_target(writer)
+        target.waiting += [b"1\n", b"2\n"]
+        target.flush()
+        assert os.read(reader, 100) == b"1\n2\n"
+        target.close()
+    finally:
+        os.close(reader)
+        os.close(writer)

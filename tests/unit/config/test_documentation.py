@@ -1,0 +1,133 @@
+"""docs/configuration.md says what the tables of the program say.
+
+MTPROXY_UPDATE_GOLDEN=1 writes the tables of the page anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from mtproxy.cli.args import IGNORED, known_options
+from mtproxy.config import registry
+from mtproxy.config.conditions import PREDICATES
+from mtproxy.config.keywords_bind import BIND_OPTIONS, BindOption
+from mtproxy.config.keywords_server import SERVER_OPTIONS, ServerOption
+from mtproxy.config.known import SECTIONS_LATER
+from mtproxy.config.model import BACKEND, DEFAULTS, FRONTEND, GLOBAL, LISTEN, Keyword, Support
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+MARKED = re.compile(r"(<!-- table: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+WIDTH = 110
+
+Entry = Keyword | BindOption | ServerOption
+
+
+def names(entries: Iterable[str]) -> str:
+    """Names in code type, as wrapped lines."""
+    lines = [""]
+    for name in entries:
+        word = f"`{name}`"
+        if lines[-1] and len(lines[-1]) + len(word) >= WIDTH:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return "\n".join(lines)
+
+
+def grouped(entries: Iterable[Entry], support: Support) -> dict[str, list[str]]:
+    """Note -> names."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        if entry.support is support:
+            found[entry.note].append(entry.name)
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def table(head: tuple[str, str], rows: dict[str, list[str]]) -> str:
+    lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
+    lines += [
+        f"| {note} | {' '.join(f'`{name}`' for name in sorted(words))} |"
+        for note, words in rows.items()
+    ]
+    return "\n".join(lines)
+
+
+def described(entries: tuple[Entry, ...], supported: str) -> str:
+    parts = [f"**Supported**\n\n{supported}"]
+    for support, title, head in (
+        (Support.NO_EFFECT, "No effect", "because"),
+        (Support.LATER, "Not yet", "feature"),
+        (Support.REMOVED, "Gone", "today"),
+    ):
+        rows = grouped(entries, support)
+        if rows:
+            parts.append(f"**{title}**\n\n{table((head, 'keywords'), rows)}")
+    return "\n\n".join(parts)
+
+
+def global_keywords() -> str:
+    entries = tuple(keyword for keyword in registry.ALL if GLOBAL in keyword.sections)
+    supported = sorted(
+        keyword.name + (" (no)" if keyword.negatable else "")
+        for keyword in entries
+        if keyword.support is Support.YES
+    )
+    return described(entries, names(supported).replace(" (no)`", "` (no)"))
+
+
+def proxy_keywords() -> str:
+    entries = tuple(keyword for keyword in registry.ALL if keyword.sections - {GLOBAL})
+    rows = ["| keyword | where |", "|---|---|"]
+    for keyword in sorted(entries, key=lambda keyword: keyword.name):
+        if keyword.support is Support.YES:
+            order = (DEFAULTS, FRONTEND, LISTEN, BACKEND)
+            where = "".join(s[0] if s in keyword.sections else "-" for s in order)
+            rows.append(f"| `{keyword.name}`{' (no)' if keyword.negatable else ''} | {where} |")
+    return described(entries, "\n".join(rows))
+
+
+def options(entries: tuple[Entry, ...]) -> str:
+    return described(entries, names(sorted(e.name for e in entries if e.support is Support.YES)))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "ignored options": lambda: table(
+        ("because", "options"),
+        {reason: [name.replace("*", "...")] for name, reason in sorted(IGNORED.items())},
+    ),
+    "predicates": lambda: names(
+        f"{name}({', '.join('ABC'[:count])})" for name, (count, _) in PREDICATES.items()
+    ),
+    "sections": lambda: names(sorted(SECTIONS_LATER)),
+    "global": global_keywords,
+    "proxies": proxy_keywords,
+    "bind": lambda: options(BIND_OPTIONS),
+    "server": lambda: options(SERVER_OPTIONS),
+}
+
+
+def test_the_page_has_every_table() -> None:
+    found = [match[2] for match in MARKED.finditer(PAGE.read_text())]
+    assert found == list(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_current(name: str) -> None:
+    text = PAGE.read_text()
+    expected = "\n" + TABLES[name]() + "\n\n"
+    if os.environ.get("MTPROXY_UPDATE_GOLDEN"):
+        text = MARKED.sub(lambda m: m[1] + expected + m[4] if m[2] == name else m[0], text)
+        PAGE.write_text(text)
+    current = {match[2]: match[3] for match in MARKED.finditer(text)}
+    assert current[name] == expected
+
+
+def test_every_option_of_the_command_line_is_on_the_page() -> None:
+    section = PAGE.read_text().partition("## Command line")[2].partition("\n## ")[0]
+    words = set(re.findall(r"-[-\w]+|--", section))
+    assert set(known_options()) - {"-h", "--version"} <= words
