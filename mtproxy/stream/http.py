@@ -222,7 +222,8 @@ class HttpStream(Stream):
     # --- one request
     async def _transaction(self, request: RequestHead, rest: bytes) -> bool:
         """Serve one request. Returns whether the client connection goes on; then `leftover` is what
-        came behind the request."""
+        came behind the request.
+        """
         ctx = self.ctx
         conf = self.conf
         room = self.room

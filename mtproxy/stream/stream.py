@@ -35,7 +35,8 @@ NOSRV = "<NOSRV>"
 
 class Stop(Exception):
     """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
-    ended it and when (the two letters of manual 8.5)."""
+    ended it and when (the two letters of manual 8.5).
+    """
 
     def __init__(self, status: int, state: str) -> None:
         super().__init__(status, state)
@@ -187,7 +188,7 @@ class Stream:
             try:
                 self.dst_text = peer_text(self.conn.sock.getsockname())
             except OSError:  # the socket is closed already
-                self.dst_text = ("0.0.0.0", 0)  # noqa: S104
+                self.dst_text = ("0.0.0.0", 0)
             if self.dst_text[0] == "unix":
                 self.dst_text = ("unix", self.room.listener_id)
         return self.dst_text

@@ -69,5 +69,3 @@ class TcpStream(Stream):
             elif state == "SD":
                 counters.srv_aborts += 1
         self.finish()
-
-
