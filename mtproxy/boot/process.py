@@ -1,4 +1,7 @@
-"""The process as the system sees it: daemon, pid file, root directory, user. Main thread, at start."""
+"""The process as the system sees it: daemon, pid file, root directory, user.
+
+Main thread, at start.
+"""
 
 from __future__ import annotations
 

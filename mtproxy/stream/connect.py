@@ -4,9 +4,9 @@ Idle server connections wait in `Server.idle`, still registered with the poller 
 watch tasklet of their server: any event on an idle connection (bytes nobody asked for, a hang-up)
 closes it. Each thread keeps its own; nothing here is shared.
 
-Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried again on
-the same server after a second's pause at most; the last attempt goes to another server where
-redispatching is allowed.
+Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried
+again on the same server after a second's pause at most; the last attempt goes to another server
+where redispatching is allowed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def watch_idle(ctx: ThreadContext, srv: Server) -> None:
 
 
 def close_ended(srv: Server) -> None:
-    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked for."""
+    """Close the idle connections on which something came: a hang-up, or bytes nobody asked for."""
     alive = [conn for conn in srv.idle if not conn.ready & READABLE]
     if len(alive) < len(srv.idle):
         for conn in srv.idle:
@@ -199,7 +199,7 @@ _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
 def _may_redispatch(conf: BackConf, left: int) -> bool:
-    """Whether the retry with `left` more behind it may go to another server (`option redispatch`)."""
+    """Whether a retry with `left` more behind it may go to another server (`option redispatch`)."""
     interval = conf.redispatch
     if interval == 0:
         return False
