@@ -219,6 +219,7 @@ def _redispatch(stream: Stream) -> bool:
         return False
     moved = new is not old
     stream.set_server(new)
+    be.counters.cum_sess -= 1  # one session on two servers
     if moved:
         stream.redispatched = True
         old.counters.redispatches += 1
