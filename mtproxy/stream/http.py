@@ -30,7 +30,7 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import connect, give_idle, take_idle
+from mtproxy.stream.connect import connect, give_idle, is_quiet, take_idle
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
 from mtproxy.stream.stream import Stop, Stream
@@ -431,7 +431,7 @@ class HttpStream(Stream):
         kept, self.kept = self.kept, None
         if kept is None:
             return None
-        if kept.mark.server is srv and not kept.ready & READABLE:
+        if kept.mark.server is srv and is_quiet(kept):
             return kept
         kept.close()
         return None
