@@ -19,14 +19,23 @@ class ProcessError(Exception):
     """A step failed; the text says which."""
 
 
-def daemonize() -> None:
-    """Go to the background: the parent exits 0 at once, the child leads a session of its own.
+def daemonize(pidfile: str | None) -> None:
+    """Go to the background: the parent exits 0, the child leads a session of its own.
 
-    Called when everything that can fail visibly is done, and before any thread exists.
+    Called when everything that can fail visibly is done, and before any thread exists. The parent
+    writes the pid file before it exits, so that whoever started it finds the file there.
+    Raises ProcessError in the parent when it cannot be written.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork() > 0:
+    child = os.fork()
+    if child > 0:
+        if pidfile:
+            try:
+                write_pidfile(pidfile, child)
+            except ProcessError:
+                os.kill(child, signal.SIGKILL)
+                raise
         os._exit(0)
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -36,13 +45,23 @@ def daemonize() -> None:
         os.close(null)
 
 
-def write_pidfile(path: str) -> None:
-    """Write our pid, as HAProxy does, one line. Raises ProcessError."""
+def write_pidfile(path: str, pid: int) -> None:
+    """Write `pid`, as HAProxy does, one line. Raises ProcessError."""
     try:
-        with open(path, "w", encoding="ascii") as f:
-            f.write(f"{os.getpid()}\n")
+        if os.path.exists(path) and not os.path.isfile(path):
+            _write(path, pid)  # a device or a pipe keeps its place
+            return
+        # in one step: whoever waits for the file must not read an empty one
+        temporary = f"{path}.{os.getpid()}.tmp"
+        _write(temporary, pid)
+        os.rename(temporary, path)
     except OSError as e:
         raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
+
+
+def _write(path: str, pid: int) -> None:
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"{pid}\n")
 
 
 def confine(settings: GlobalSettings) -> None:

@@ -47,11 +47,11 @@ def run(settings: Settings, options: CommandLine) -> int:
         say("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
-        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
-            process.daemonize()
         pidfile = options.pidfile or glob.pidfile
-        if pidfile:
-            process.write_pidfile(pidfile)
+        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
+            process.daemonize(pidfile)
+        elif pidfile:
+            process.write_pidfile(pidfile, os.getpid())
         process.confine(glob)
     except process.ProcessError as e:
         say("alert", f"[mtproxy.main()] {e}")

@@ -73,7 +73,6 @@ class Stream:
         "fe",
         "fe_conn",
         "frontend",
-        "is_http",
         "logged",
         "null",
         "redispatched",
@@ -129,7 +128,6 @@ class Stream:
         if self.client_ip == "unix":
             self.client_port = room.listener_id
         self.dst_text: tuple[str, int] | None = None
-        self.is_http = False
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
@@ -264,9 +262,7 @@ class Stream:
         self.be = be
         self.bconf = bconf
         self.backend = be.name
-        counters = be.counters
-        counters.conn_cur += 1
-        counters.cum_sess += 1
+        be.counters.conn_cur += 1
 
     def leave_backend(self) -> None:
         """Account for the end of the transaction's stay in its backend. Keeps the names for logs."""
@@ -289,9 +285,7 @@ class Stream:
     def set_server(self, srv: Server) -> None:
         self.srv = srv
         self.server = srv.name
-        counters = srv.counters
-        counters.cum_sess += 1
-        counters.cum_lbconn += 1
+        srv.counters.cum_sess += 1
 
     def finish(self) -> None:
         """The last act of a transaction: bytes and the log line. The stream is still in its backend.
