@@ -110,7 +110,7 @@ class ThreadContext:
         #: every live coroutine tasklet, so that none is collected while it waits
         self.tasklets: set[Tasklet] = set()
         self.running: Tasklet | None = None
-        #: called at the end of a turn that ran something (batched output)
+        #: called at the end of every turn (batched output)
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context
         self.housekeepers: list[Message] = []

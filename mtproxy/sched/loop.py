@@ -88,7 +88,8 @@ def run_loop(ctx: ThreadContext) -> None:
                     tasklet.queue.append(tasklet)
 
         # --- other threads
-        while inbox:
+        # what is there now: messages that post messages must not hold the turn up
+        for _ in range(len(inbox)):
             activity.inbox += 1
             message = inbox.popleft()
             try:

@@ -12,10 +12,12 @@ import os
 import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
@@ -89,7 +91,7 @@ class Pool:
         """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
 
         No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
-        moment. A thread whose set-up raises stops the whole pool: `failed` is set.
+        moment. A thread whose set-up raises says so and stops the whole pool: `failed` is set.
         """
         self._ready = ready
         main = self.contexts[0]
@@ -131,11 +133,14 @@ class Pool:
             run_loop(ctx)
         except threading.BrokenBarrierError:
             return  # another thread failed, and said why
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, the whole pool stops
             self.failed = True
             self._gate.abort()
             self.hard_stop()
-            raise
+            say(
+                "alert",
+                f"thread {ctx.tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",
+            )
 
     def _wake_a_sleeper(self, _tick: int) -> None:
         """A shared task is due earlier than the sleepers know: one of them must look again."""
