@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -64,6 +65,37 @@ def close(pool: Pool) -> None:
         os.close(ctx.shared.event_fd)
 
 
+class PatientEpoll:
+    """An epoll object that does not wake up for the loop's own second.
+
+    The loop looks around once a second whatever happens, which hides a wake-up that was lost. Here
+    it goes on sleeping, and PATIENCE seconds later the poll raises.
+    """
+
+    OWN_SECOND = 0.5
+    PATIENCE = 20.0
+
+    def __init__(self, epoll: select.epoll) -> None:
+        self._epoll = epoll
+        self.register = epoll.register
+        self.unregister = epoll.unregister
+        self.close = epoll.close
+
+    def poll(self, seconds: float, most: int) -> list[tuple[int, int]]:
+        if seconds <= self.OWN_SECOND:
+            return self._epoll.poll(seconds, most)
+        events = self._epoll.poll(self.PATIENCE, most)
+        if not events:
+            raise TimeoutError("a thread was not woken")
+        return events
+
+
+def make_patient(pool: Pool) -> None:
+    """To be called before the loops run."""
+    for ctx in pool.contexts:
+        ctx.epoll = PatientEpoll(ctx.epoll)  # type: ignore[assignment]
+
+
 @contextlib.contextmanager
 def running_pool(nbthread: int, **options: Any) -> Iterator[Pool]:
     """A pool that is closed afterwards. It runs in `run_with`."""
@@ -95,7 +127,7 @@ def poll(ctx: ThreadContext, seconds: float = 0.0) -> list[FdOwner]:
 
 
 def run_task[T](ctx: ThreadContext, coro: Coroutine[Any, Any, T], name: str = "test") -> T:
-    """Run `coro` as a task of `ctx` in the real loop until it ends; its result, or its exception."""
+    """Run `coro` as a task of `ctx` in the real loop; its result, or its exception."""
     results: list[T] = []
     errors: list[BaseException] = []
 

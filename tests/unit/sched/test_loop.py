@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.context import ThreadContext, ThreadShared
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Tasklet, park
-from mtproxy.testing.pools import lone_context, run_task
+from mtproxy.testing.pools import PatientEpoll, lone_context, run_task
 from mtproxy.testing.waiting import wait_until
 
 
@@ -217,6 +219,94 @@ def test_housekeeping_comes_with_the_second(ctx: ThreadContext) -> None:
     run_turns(ctx, 3)
     assert len(kept) == 1, "once in a second, not in each turn"
     assert ctx.wall_offset > 0
+
+
+# --- falling asleep
+
+
+class Falling(ThreadShared):
+    """Stops at each step of falling asleep, as another thread could at that moment."""
+
+    def __init__(self, tid: int, at: Callable[[str], None]) -> None:
+        self.at = at
+        self.announced = False
+        super().__init__(tid)
+        self.inbox = FallingInbox(at)
+
+    @property
+    def sleeping(self) -> bool:  # type: ignore[override]
+        return self.announced
+
+    @sleeping.setter
+    def sleeping(self, value: bool) -> None:
+        if value:
+            self.at("before it announces its sleep")
+        self.announced = value
+        if value:
+            self.at("after it has announced its sleep")
+
+
+class FallingInbox(deque[Any]):
+    def __init__(self, at: Callable[[str], None]) -> None:
+        super().__init__()
+        self.at = at
+
+    def popleft(self) -> Any:
+        try:
+            return super().popleft()
+        except IndexError:
+            self.at("after its last look into the inbox")
+            raise
+
+
+class FallingEpoll(PatientEpoll):
+    def __init__(self, epoll: select.epoll, at: Callable[[str], None]) -> None:
+        super().__init__(epoll)
+        self.at = at
+
+    def poll(self, seconds: float, most: int) -> list[tuple[int, int]]:
+        if seconds > self.OWN_SECOND:
+            self.at("when it begins to wait")
+        return super().poll(seconds, most)
+
+
+@pytest.mark.parametrize("what", ["a message", "a shared task"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "before it announces its sleep",
+        "after it has announced its sleep",
+        "after its last look into the inbox",
+        "when it begins to wait",
+    ],
+)
+def test_what_comes_while_a_thread_falls_asleep_is_seen(
+    ctx: ThreadContext, moment: str, what: str
+) -> None:
+    """Nothing is lost at any step; a lost one would be noticed by the patient poller."""
+    pool = ctx.pool
+    reached: list[str] = []
+
+    def stop(ctx: ThreadContext) -> None:
+        pool.stopping_now = True
+
+    def at(step: str) -> None:
+        # the first turn does not wait
+        if step == moment and ctx.activity.loops == 2 and not reached:
+            reached.append(step)
+            if what == "a message":
+                pool.run_on(0, stop)
+            else:
+                pool.wait_queue.queue(SharedTask(stop), monotonic_ms(), 1)
+
+    old = ctx.shared
+    ctx.epoll.unregister(old.event_fd)
+    os.close(old.event_fd)
+    ctx.shared = pool.shareds[0] = Falling(0, at)
+    ctx.epoll.register(ctx.shared.event_fd, 1)
+    ctx.epoll = FallingEpoll(ctx.epoll, at)  # type: ignore[assignment]
+    run_loop(ctx)
+    assert reached == [moment]
 
 
 # --- failures
