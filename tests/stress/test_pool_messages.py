@@ -100,7 +100,7 @@ def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> Non
             assert done.wait(20), f"{dict(caught)} of {throws} throws ({state(pool)})"
 
         run_with(pool, play)
-    assert caught == {ball: throws for ball in range(balls)}
+    assert caught == dict.fromkeys(range(balls), throws)
 
 
 class Hopper:
