@@ -91,6 +91,7 @@ class HttpStream(Stream):
         conf = self.conf
         cache = self.room.cache
         recv = conn.recv
+        known = cache.request_heads
         bufsize = conf.bufsize
         buf = b""
         try:
@@ -106,6 +107,9 @@ class HttpStream(Stream):
                 try:
                     while True:
                         if buf:
+                            if buf in known:
+                                end = len(buf)  # a whole head that came before, nothing behind it
+                                break
                             end = find_head_end(buf, 0, conf.max_head, seen)
                             if end > 0:
                                 break
@@ -256,7 +260,7 @@ class HttpStream(Stream):
             self.t_w = 0
             self.set_server(srv)
             if room.plain and request.version == 11:
-                head = request.start_wire + request.wire
+                head = request.message
             else:
                 head = self._request_head(request)
 
@@ -331,7 +335,7 @@ class HttpStream(Stream):
                 and not (request.version == 10 and response.chunked)
             )
             if keep and request.version == 11 == response.version:
-                out = response.start_wire + response.wire
+                out = response.message
             else:
                 line = _KEEP_ALIVE if keep else _CLOSE
                 out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
@@ -592,7 +596,7 @@ class HttpStream(Stream):
                 if status == 101:
                     raise BadMessage(502, "an upgrade that nobody asked for")
                 if request.version == 11:
-                    interim = response.start_wire + response.wire
+                    interim = response.message
                     self.bytes_read += len(interim)
                     await self._send(interim)
         except BadMessage:
@@ -684,7 +688,7 @@ class HttpStream(Stream):
         sconn = self.sconn
         assert sconn is not None
         self.answered = True
-        head = response.start_wire + response.wire
+        head = response.message
         bufsize = self.conf.bufsize
         up = Pump(self.conn, sconn, bufsize, first=rest)
         down = Pump(sconn, self.conn, bufsize, first=received, head=head)
