@@ -1,4 +1,4 @@
-"""From settings to runtime objects: what all threads share, and what each thread builds for itself."""
+"""From settings to runtime objects: what all threads share, and what each builds for itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import socket
 from dataclasses import dataclass, field
 from functools import partial
 
+from mtproxy.base.report import say
 from mtproxy.base.settings import (
     BindSettings,
     ProxySettings,
     Settings,
 )
-from mtproxy.boot.report import say
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.formats import DEFAULT_URI_LENGTH
@@ -71,9 +71,9 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     if not ctx.room.quiet:
         if level == syslog.EMERG:
             # as HAProxy words it on standard error
-            say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+            say("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
         else:
-            say("WARNING", text)
+            say("warning", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)

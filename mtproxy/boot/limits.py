@@ -1,4 +1,4 @@
-"""How many connections the process may have, and the descriptors they need. Main thread, at start."""
+"""How many connections the process may have, and the descriptors they need. At start only."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class LimitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """What `work_out` found."""
+
     #: client connections of the whole process
     maxconn: int
     #: descriptors that `maxconn` connections need
@@ -45,7 +47,8 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     """Find `maxconn` and raise the soft limit on open files to what it needs.
 
     A connection takes two descriptors, one on each side (manual 3.2 `maxconn`, `ulimit-n`,
-    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with less.
+    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with
+    less.
     """
     glob = settings.global_
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -61,8 +64,7 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
         message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
-        warnings.append(f"{message}. This will fail in >= v2.3")
-        warnings[-1] = f"{message}; going on with what is allowed ('no strict-limits')."
+        warnings.append(f"{message}; going on with what is allowed ('no strict-limits').")
         needed = ceiling
         maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -1,4 +1,7 @@
-"""The process as the system sees it: daemon, pid file, root directory, user. Main thread, at start."""
+"""The process as the system sees it: daemon, pid file, root directory, user.
+
+Main thread, at start.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,20 @@ def daemonize(pidfile: str | None) -> None:
 def write_pidfile(path: str, pid: int) -> None:
     """Write `pid`, as HAProxy does, one line. Raises ProcessError."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            _write(path, pid)  # a device or a pipe keeps its place
+            return
         # in one step: whoever waits for the file must not read an empty one
         temporary = f"{path}.{os.getpid()}.tmp"
-        with open(temporary, "w", encoding="ascii") as f:
-            f.write(f"{pid}\n")
+        _write(temporary, pid)
         os.rename(temporary, path)
     except OSError as e:
         raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
+
+
+def _write(path: str, pid: int) -> None:
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"{pid}\n")
 
 
 def confine(settings: GlobalSettings) -> None:

@@ -1,4 +1,7 @@
-"""The runtime sockets (`stats socket`): listening, the `Runtime` behind them, the acceptors of thread 0."""
+"""The runtime sockets (`stats socket`): listening, the `Runtime` behind them, their acceptors.
+
+All of them are served by thread 0.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ FIELDS = (
 
 
 class Activity:
+    """The counters named in FIELDS, all of them totals since the start."""
+
     __slots__ = FIELDS
 
     def __init__(self) -> None:

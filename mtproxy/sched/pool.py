@@ -33,7 +33,7 @@ DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
 class _SignalPipe:
-    """Wakes thread 0 when a signal came in between two Python instructions (signal.set_wakeup_fd)."""
+    """Wakes thread 0 for a signal that came in between two instructions (signal.set_wakeup_fd)."""
 
     def __init__(self, ctx: ThreadContext) -> None:
         self.rd, self.wr = socket.socketpair()
@@ -88,8 +88,8 @@ class Pool:
     def run(self, setup: Message, ready: Message | None = None) -> None:
         """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
 
-        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that moment.
-        A thread whose set-up raises stops the whole pool: `failed` is set.
+        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
+        moment. A thread whose set-up raises stops the whole pool: `failed` is set.
         """
         self._ready = ready
         main = self.contexts[0]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class Timers:
+    """The tasks of one thread by tick. See the module's docstring."""
+
     __slots__ = ("buckets", "next", "ticks")
 
     def __init__(self) -> None:

@@ -12,13 +12,13 @@ Reads `activity.loops` and `shared.sleeping` of other threads: single loads, no 
 from __future__ import annotations
 
 import faulthandler
-import os
 import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.report import say
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -77,8 +77,4 @@ class Watchdog:
                 faulthandler.dump_traceback(file=out, all_threads=True)
 
     def _say(self, text: str) -> None:
-        print(
-            f"[WARNING]  ({os.getpid()}) : watchdog: {text}",
-            file=self.out or sys.stderr,
-            flush=True,
-        )
+        say("warning", f"watchdog: {text}", self.out)

@@ -6,7 +6,6 @@ Any thread may call; other threads' counters are read without a lock.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -4,9 +4,9 @@ Idle server connections wait in `Server.idle`, still registered with the poller 
 watch tasklet of their server: any event on an idle connection (bytes nobody asked for, a hang-up)
 closes it. Each thread keeps its own; nothing here is shared.
 
-Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried again on
-the same server after a second's pause at most; the last attempt goes to another server where
-redispatching is allowed.
+Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried
+again on the same server after a second's pause at most; the last attempt goes to another server
+where redispatching is allowed.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def close_ended(srv: Server) -> None:
 def is_quiet(conn: Connection) -> bool:
     """Whether a connection between two requests is still open and has nothing to read.
 
-    A readiness bit alone does not tell: what arrives in two pieces may be read as one, and the event for
-    the second piece comes afterwards.
+    A readiness bit alone does not tell: what arrives in two pieces may be read as one, and the
+    event for the second piece comes afterwards.
     """
     if not conn.ready & READABLE:
         return True
@@ -205,7 +205,7 @@ _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
 def _may_redispatch(conf: BackConf, left: int) -> bool:
-    """Whether the retry with `left` more behind it may go to another server (`option redispatch`)."""
+    """Whether a retry with `left` more behind it may go to another server (`option redispatch`)."""
     interval = conf.redispatch
     if interval == 0:
         return False

@@ -1,8 +1,8 @@
 """Pump: moves one direction of a stream from one connection to another, without ever waiting.
 
-`step` moves what can be moved now and returns; the stream's coroutine calls it again when one of the
-two connections became ready. At most one buffer (`tune.bufsize`) or one pipe is held: nothing more
-is read before the other side has taken what was read. A direction that proves to be bulk is
+`step` moves what can be moved now and returns; the stream's coroutine calls it again when one of
+the two connections became ready. At most one buffer (`tune.bufsize`) or one pipe is held: nothing
+more is read before the other side has taken what was read. A direction that proves to be bulk is
 spliced inside the kernel.
 
 Framing: a body of known length or until the end of the input is passed as it is; a chunked body is
@@ -96,7 +96,7 @@ class Pump:
 
     # --- moving
     def step(self) -> bool:
-        """Move what can be moved; whether anything moved. Raises SourceError, SinkError, BadMessage."""
+        """Move what can be moved; whether any was. Raises SourceError, SinkError, BadMessage."""
         if self.done:
             return False
         if self.pipe is not None:

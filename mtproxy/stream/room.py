@@ -63,7 +63,7 @@ class FrontRoom:
         self.acceptors: list[Acceptor] = []
 
     def after_session(self, ctx: ThreadContext) -> None:
-        """A connection has ended: a paused listener may have room again; a stopping thread may end."""
+        """A connection has ended: a paused listener may have room again."""
         self.room.after_session(ctx)
 
 
@@ -119,8 +119,8 @@ class Room:
 class FrontGate:
     """The connection limits of a frontend and of the process, see `net.listener.Gate`.
 
-    A connection is counted where it is accepted, at once, and given back where it ends: the counts of
-    single threads may be negative, their sum is right. Owner thread only.
+    A connection is counted where it is accepted, at once, and given back where it ends: the counts
+    of single threads may be negative, their sum is right. Owner thread only.
     """
 
     __slots__ = ("counters", "ctx", "load", "maxconn", "process_maxconn")

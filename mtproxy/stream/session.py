@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SessionStarter:
     """Starts sessions of one frontend on whichever thread it is called.
 
-    One object per listener, immutable, shared by all threads: it finds the thread's own runtime objects
-    through the context.
+    One object per listener, immutable, shared by all threads: it finds the thread's own runtime
+    objects through the context.
     """
 
     __slots__ = ("front", "is_http", "name")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.__main__ import CLIENTS, main
 from mtproxy.cli import client
 from mtproxy.cli.client import ClientError, LockFigures, ask, choose_socket, locks_table
-from mtproxy.cli.main import CLIENTS, main
 
 type Serve = Callable[..., str]
 
