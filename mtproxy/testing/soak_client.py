@@ -138,6 +138,7 @@ class Client:
             self.shared.bytes += self.moved
 
     def _fatal(self, what: str, detail: str) -> None:
+        self._drop()
         self.shared.write(fatal=what, detail=detail, id=self.identity, at=time.monotonic())
         self.shared.stop.set()
 
@@ -159,7 +160,9 @@ class Client:
 
     def _head(self, method: str, path: str, *lines: str, version: str = "1.1") -> bytes:
         text = "".join(f"{line}\r\n" for line in lines)
-        head = f"{method} {path} HTTP/{version}\r\nhost: soak\r\nx-id: {self.identity}\r\n{text}\r\n"
+        head = (
+            f"{method} {path} HTTP/{version}\r\nhost: soak\r\nx-id: {self.identity}\r\n{text}\r\n"
+        )
         return head.encode()
 
     def _read(
@@ -170,7 +173,11 @@ class Client:
             answer = wire.read_response(method)
         except PeerClosed as closed:
             # All that came of a body with a length has to be right, even if not all came.
-            if not wire.buffer.startswith(b"HTTP/") and closed.got and b"\r\n" not in closed.got[:9]:
+            if (
+                not wire.buffer.startswith(b"HTTP/")
+                and closed.got
+                and b"\r\n" not in closed.got[:9]
+            ):
                 self._check_prefix(closed.got, body)
             raise Failed(f"closed: {closed}"[:120]) from closed
         except ConnectionError as error:
@@ -227,7 +234,9 @@ class Client:
     def get_chunked(self) -> None:
         """GET, chunks of any size."""
         size = some_size(self.rng)
-        self._get(f"/chunked/{size}/{self.rng.choice([100, 1000, 8192, 50_000]) + size // 200}", size)
+        self._get(
+            f"/chunked/{size}/{self.rng.choice([100, 1000, 8192, 50_000]) + size // 200}", size
+        )
 
     def get_trailers(self) -> None:
         """GET, chunks and trailers."""
