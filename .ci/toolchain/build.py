@@ -39,7 +39,7 @@ MAKE_FLAGS = ("CFLAGS_NODIST=-g0", "LDFLAGS_NODIST=-g0")
 _VERSION = re.compile(r"^3\.13\.\d+")
 _PHASES = (
     (b"Building with support for profile generation", "for the profile"),
-    (b" -m test --pgo", "profiling"),
+    (b"./python -m test --pgo", "profiling"),
     (b"Rebuilding with profile guided optimizations", "with the profile"),
 )
 

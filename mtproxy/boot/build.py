@@ -60,9 +60,7 @@ def make_shared(
         if proxy.disabled:
             continue
         if proxy.is_backend:
-            shared.backends[proxy.name] = BackendShared(
-                proxy, now, partial(announce, proxy.name)
-            )
+            shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
     return shared

@@ -32,8 +32,12 @@ def fixed_descriptors(settings: Settings, nbthread: int) -> int:
     """Descriptors that are needed beside those of connections."""
     listeners = sum(len(p.binds) for p in settings.proxies) + len(settings.global_.stats_sockets)
     checks = sum(1 for p in settings.proxies for s in p.servers if s.check is not None)
-    return _BASE + nbthread * _PER_THREAD + listeners + checks + 16 * len(
-        settings.global_.stats_sockets
+    return (
+        _BASE
+        + nbthread * _PER_THREAD
+        + listeners
+        + checks
+        + 16 * len(settings.global_.stats_sockets)
     )
 
 
@@ -54,9 +58,7 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
         maxconn = max(_MIN_MAXCONN, (budget - fixed) // 2)
     needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
     if needed > ceiling:
-        message = (
-            f"Cannot raise FD limit to {needed}, limit is {ceiling}"
-        )
+        message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
         warnings.append(f"{message}. This will fail in >= v2.3")

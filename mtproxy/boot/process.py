@@ -36,8 +36,11 @@ def daemonize() -> None:
 def write_pidfile(path: str) -> None:
     """Write our pid, as HAProxy does, one line. Raises ProcessError."""
     try:
-        with open(path, "w", encoding="ascii") as f:
+        # in one step: whoever waits for the file must not read an empty one
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with open(temporary, "w", encoding="ascii") as f:
             f.write(f"{os.getpid()}\n")
+        os.rename(temporary, path)
     except OSError as e:
         raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
 

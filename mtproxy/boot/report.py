@@ -8,4 +8,8 @@ import sys
 
 def say(severity: str, text: str) -> None:
     """`severity` is NOTICE, WARNING or ALERT."""
-    print(f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}", file=sys.stderr, flush=True)
+    print(
+        f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -44,7 +44,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     if failures:
         for failure in failures:
             say("ALERT", failure)
-        say("ALERT", f"[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
+        say("ALERT", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
         if (glob.daemon or options.daemon) and not (options.foreground or options.debug):

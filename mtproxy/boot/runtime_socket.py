@@ -70,4 +70,6 @@ def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSock
     They are not counted, so that they work when the proxy is full.
     """
     for one in sockets:
-        Acceptor(ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False)
+        Acceptor(
+            ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False
+        )

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
-from mtproxy.base.errors import Diagnostics
+from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.settings import CommandLine, Location
 from mtproxy.config.drafts import GlobalDraft, ProxyDraft
+from mtproxy.config.model import Statement
 
 
 @dataclass(slots=True)
@@ -42,6 +43,16 @@ class Context:
             return self.given_resolver
         off = self.global_.disabled_features | self.cmdline.disabled_features
         return resolve_plainly if "nogetaddrinfo" in off else resolve
+
+    def report(self, st: Statement, error: ConfigError, title: str = "") -> None:
+        """An alert at a statement, with the column of the word that it complains about."""
+        self.diagnostics.alert(
+            f"'{title}' : {error.message}" if title else error.message,
+            st.location,
+            word=error.word,
+            suggestion=error.suggestion,
+            column=st.column_of(error.word),
+        )
 
     def warn(self, location: Location, message: str) -> None:
         self.diagnostics.warning(message, location)

@@ -10,7 +10,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from mtproxy.base.address import AddressError, parse_addresses
@@ -19,47 +19,38 @@ from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import FRONT_ONLY, IN_GLOBAL, Args, Keyword, Statement, Support, time
 from mtproxy.config.nearest import nearest
+from mtproxy.config.options import Option, read
 
 #: field of BindSettings -> value
 Values = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class BindOption:
-    """A word behind the address of a `bind` line."""
-
-    name: str
-    apply: Callable[[Args, Values], None] | None = None
-    support: Support = Support.YES
-    note: str = ""
-    #: words that the option takes, to step over it when it is not supported
-    arguments: int = 0
+BindOption = Option[Values]
+Apply = Callable[[Context, Args, Values], None]
 
 
-def _set(field: str, value: object = True) -> Callable[[Args, Values], None]:
-    def apply(args: Args, values: Values) -> None:
+def _set(field: str, value: object = True) -> Apply:
+    def apply(ctx: Context, args: Args, values: Values) -> None:
         values[field] = value
 
     return apply
 
 
-def _text(field: str) -> Callable[[Args, Values], None]:
-    def apply(args: Args, values: Values) -> None:
+def _text(field: str) -> Apply:
+    def apply(ctx: Context, args: Args, values: Values) -> None:
         values[field] = args.value()
 
     return apply
 
 
-def _number(
-    field: str, minimum: int | None = None, maximum: int | None = None
-) -> Callable[[Args, Values], None]:
-    def apply(args: Args, values: Values) -> None:
+def _number(field: str, minimum: int | None = None, maximum: int | None = None) -> Apply:
+    def apply(ctx: Context, args: Args, values: Values) -> None:
         values[field] = args.integer(minimum, maximum)
 
     return apply
 
 
-def _mode(args: Args, values: Values) -> None:
+def _mode(ctx: Context, args: Args, values: Values) -> None:
     """Permissions of a UNIX socket, octal."""
     text = args.value("permissions in octal")
     try:
@@ -71,7 +62,7 @@ def _mode(args: Args, values: Values) -> None:
     values["mode"] = mode
 
 
-def _user(args: Args, values: Values) -> None:
+def _user(ctx: Context, args: Args, values: Values) -> None:
     name = args.value("a user name")
     try:
         values["uid"] = pwd.getpwnam(name).pw_uid
@@ -80,7 +71,7 @@ def _user(args: Args, values: Values) -> None:
     values["user"] = name
 
 
-def _group(args: Args, values: Values) -> None:
+def _group(ctx: Context, args: Args, values: Values) -> None:
     name = args.value("a group name")
     try:
         values["gid"] = grp.getgrnam(name).gr_gid
@@ -89,26 +80,26 @@ def _group(args: Args, values: Values) -> None:
     values["group"] = name
 
 
-def _mss(args: Args, values: Values) -> None:
+def _mss(ctx: Context, args: Args, values: Values) -> None:
     value = args.integer(-65535, 65535)
     if not value:
         raise ConfigError("'mss' expects a segment size whose absolute value is 1 to 65535")
     values["mss"] = value
 
 
-def _level(args: Args, values: Values) -> None:
+def _level(ctx: Context, args: Args, values: Values) -> None:
     values["level"] = args.choice("user", "operator", "admin")
 
 
-def _severity_output(args: Args, values: Values) -> None:
+def _severity_output(ctx: Context, args: Args, values: Values) -> None:
     values["severity_output"] = args.choice("none", "number", "string")
 
 
-def _tcp_ut(args: Args, values: Values) -> None:
+def _tcp_ut(ctx: Context, args: Args, values: Values) -> None:
     values["tcp_ut"] = args.time()
 
 
-def _proto(args: Args, values: Values) -> None:
+def _proto(ctx: Context, args: Args, values: Values) -> None:
     name = args.value("a protocol name")
     if name == "h2":
         raise ConfigError("'proto h2' is known but not supported by mtproxy yet", word=name)
@@ -117,11 +108,11 @@ def _proto(args: Args, values: Values) -> None:
     values["proto"] = name
 
 
-def _nice(args: Args, values: Values) -> None:
+def _nice(ctx: Context, args: Args, values: Values) -> None:
     args.integer(-1024, 1024)
 
 
-def _expose_fd(args: Args, values: Values) -> None:
+def _expose_fd(ctx: Context, args: Args, values: Values) -> None:
     args.choice("listeners")
 
 
@@ -216,47 +207,6 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
 _BY_NAME = {option.name: option for option in BIND_OPTIONS}
 
 
-def parse_options(ctx: Context, st: Statement, start: int, title: str) -> Values:
-    """The options from word `start`; every fault is reported, the rest is still read."""
-    values: Values = {}
-    args = Args(st.words, start)
-    unsupported: dict[str, list[str]] = {}
-    while args.more():
-        word = args.next()
-        option = _BY_NAME.get(word)
-        if option is None:
-            ctx.diagnostics.alert(
-                f"'{title}' : unknown keyword '{word}'",
-                st.location,
-                word=word,
-                suggestion=nearest(word, _BY_NAME),
-            )
-            # What follows may be the unknown word's argument.
-            break
-        args.name = word
-        if option.apply is None:
-            unsupported.setdefault(option.note, []).append(word)
-            args.position += option.arguments
-            continue
-        try:
-            option.apply(args, values)
-        except ConfigError as error:
-            ctx.diagnostics.alert(
-                f"'{title}' : {error.message}",
-                st.location,
-                word=error.word,
-                suggestion=error.suggestion,
-            )
-    for feature, words in unsupported.items():
-        named = ", ".join(f"'{word}'" for word in words)
-        ctx.diagnostics.alert(
-            f"'{title}' : {named} : known but not supported by mtproxy yet ({feature})",
-            st.location,
-            word=words[0],
-        )
-    return values
-
-
 def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSettings]:
     try:
         addresses = parse_addresses(st.words[at], ctx.environ, resolver=ctx.resolver)
@@ -264,7 +214,8 @@ def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSetting
             _check_address(address)
     except AddressError as error:
         raise ConfigError(f"'{title}' : {error}", word=st.words[at]) from None
-    values = parse_options(ctx, st, at + 1, title)
+    values: Values = {}
+    read(ctx, st, at + 1, title, _BY_NAME, values)
     if "id" in values and len(addresses) > 1:
         raise ConfigError(f"'{title}' : 'id' can only be used with a single socket", word="id")
     binds = []
@@ -338,7 +289,7 @@ def _unix_bind(ctx: Context, st: Statement) -> None:
                 word=word,
                 suggestion=nearest(word, allowed),
             )
-        option.apply(args, values)
+        option.apply(ctx, args, values)
     ctx.global_.unix_bind = values
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
@@ -24,22 +24,12 @@ from mtproxy.config.model import (
     Support,
     check_name,
 )
-from mtproxy.config.nearest import nearest
+from mtproxy.config.options import Option, read
 
 Apply = Callable[[Context, Args, ServerDraft], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOption:
-    """A word behind the address of a `server` line."""
-
-    name: str
-    apply: Apply | None = None
-    support: Support = Support.YES
-    note: str = ""
-    arguments: int = 0
-    #: may stand on a default-server line
-    in_default: bool = True
+ServerOption = Option[ServerDraft]
 
 
 def _set(field: str, value: object = True) -> Apply:
@@ -280,48 +270,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
 _BY_NAME = {option.name: option for option in SERVER_OPTIONS}
 
 
-def _options(ctx: Context, st: Statement, start: int, title: str, draft: ServerDraft) -> None:
-    """The options from word `start` into `draft`; every fault is reported."""
-    args = Args(st.words, start)
-    in_default = st.words[0] == "default-server"
-    unsupported: dict[str, list[str]] = {}
-    while args.more():
-        word = args.next()
-        option = _BY_NAME.get(word)
-        if option is None:
-            ctx.diagnostics.alert(
-                f"'{title}' : unknown keyword '{word}'",
-                st.location,
-                word=word,
-                suggestion=nearest(word, _BY_NAME),
-            )
-            break
-        args.name = word
-        if option.apply is None:
-            unsupported.setdefault(option.note, []).append(word)
-            args.position += option.arguments
-            continue
-        try:
-            if in_default and not option.in_default:
-                args.position += option.arguments
-                raise ConfigError(f"'{word}' is not allowed in a 'default-server' line", word=word)
-            option.apply(ctx, args, draft)
-        except ConfigError as error:
-            ctx.diagnostics.alert(
-                f"'{title}' : {error.message}",
-                st.location,
-                word=error.word,
-                suggestion=error.suggestion,
-            )
-    for feature, words in unsupported.items():
-        named = ", ".join(f"'{word}'" for word in words)
-        ctx.diagnostics.alert(
-            f"'{title}' : {named} : known but not supported by mtproxy yet ({feature})",
-            st.location,
-            word=words[0],
-        )
-
-
 def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str) -> None:
     """Address of the server; `init-addr` and -dr say what to do when a name is unknown.
 
@@ -370,7 +318,7 @@ def _server(ctx: Context, st: Statement) -> None:
             )
     check_name(name, "server")
     draft = replace(proxy.default_server, name=name, location=st.location)
-    _options(ctx, st, 3, title, draft)
+    read(ctx, st, 3, title, _BY_NAME, draft)
     try:
         _resolve_server(ctx, st, draft, title)
     except AddressError as error:
@@ -379,7 +327,8 @@ def _server(ctx: Context, st: Statement) -> None:
 
 
 def _default_server(ctx: Context, st: Statement) -> None:
-    _options(ctx, st, 1, f"default-server {ctx.proxy.name}".rstrip(), ctx.proxy.default_server)
+    title = f"default-server {ctx.proxy.name}".rstrip()
+    read(ctx, st, 1, title, _BY_NAME, ctx.proxy.default_server)
 
 
 def _proxy_source(ctx: Context, st: Statement) -> None:

@@ -68,12 +68,18 @@ class Statement:
     words: tuple[str, ...]
     location: Location
     prefix: str = ""
+    #: where each word starts in its line, from 1
     columns: tuple[int, ...] = ()
-    source: str = ""
 
     def arg(self, index: int) -> str:
         """The word at `index`, or an empty string beyond the end."""
         return self.words[index] if index < len(self.words) else ""
+
+    def column_of(self, word: str | None) -> int:
+        """Where `word` stands in the line, from 1; 0 when it is no word of the statement."""
+        if word is None or word not in self.words or not self.columns:
+            return 0
+        return self.columns[self.words.index(word)]
 
     def at_most(self, arguments: int, taken: int = 1) -> None:
         """Refuse more than `arguments` words after the keyword's own `taken` words."""

@@ -69,29 +69,28 @@ class Reader:
         if nul >= 0:
             diagnostics.alert(f"stray NUL character at position {nul + 1}", location)
             return
-        source = to_text(text.rstrip("\r"))
         try:
             words = tokenize(text, lambda name: self._variable(name, location))
-            if not words:
-                return
-            st = Statement(
-                tuple(to_text(word.text) for word in words),
-                location,
-                "",
-                tuple(word.column for word in words),
-                source,
-            )
-            if not (preprocessor.line(st) or preprocessor.skipping):
-                self._statement(self._until_empty(st))
         except ConfigError as error:
             diagnostics.alert(
                 error.message,
                 location,
-                word=error.word,
-                suggestion=error.suggestion,
                 column=error.column or 0,
-                source=source if error.column else None,
+                source=to_text(text.rstrip("\r")),
             )
+            return
+        if not words:
+            return
+        st = Statement(
+            tuple(to_text(word.text) for word in words),
+            location,
+            columns=tuple(word.column for word in words),
+        )
+        try:
+            if not (preprocessor.line(st) or preprocessor.skipping):
+                self._statement(self._until_empty(st))
+        except ConfigError as error:
+            self.ctx.report(st, error)
 
     def _until_empty(self, st: Statement) -> Statement:
         """An empty word (`"${UNSET}"`) ends a statement, as in HAProxy; never silently."""
@@ -184,27 +183,27 @@ class Reader:
                 return None
             return defaults[-1] if defaults else None
         name = st.arg(position + 1)
-        diagnostics = self.ctx.diagnostics
         if not name:
-            diagnostics.alert("'from' expects the name of a defaults section", st.location)
+            self.ctx.report(st, ConfigError("'from' expects the name of a defaults section"))
             return None
         found = [other for other in defaults if other.name == name]
         if not found:
-            diagnostics.alert(
+            known = [other.name for other in defaults if other.name]
+            error = ConfigError(
                 f"defaults section '{name}' not found for {draft.title()}",
-                st.location,
                 word=name,
-                suggestion=nearest(name, (other.name for other in defaults if other.name)),
+                suggestion=nearest(name, known),
             )
+            self.ctx.report(st, error)
             return None
         if len(found) > 1:
             places = " and ".join(f"{d.location.file}:{d.location.line}" for d in found[-2:])
-            diagnostics.alert(
+            error = ConfigError(
                 f"ambiguous defaults section name '{name}' referenced by {draft.title()}"
                 f" exists at least at {places}",
-                st.location,
                 word=name,
             )
+            self.ctx.report(st, error)
         return found[-1]
 
     def _check_name(self, draft: ProxyDraft) -> None:

@@ -44,7 +44,8 @@ DEFAULTLOG_TCP = "Connect from %ci:%cp to %fi:%fp (%f/TCP)"
 #: `tune.http.logurilen`: a request line longer than this minus one is cut
 DEFAULT_URI_LENGTH = 1024
 
-#: request lines of up to this many bytes are remembered with their text, that many per thread and format
+#: request lines of up to this many bytes are remembered with their text, that many per thread and
+#: format
 KEPT_LINE = 256
 KEPT_LINES = 512
 

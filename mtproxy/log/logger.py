@@ -215,7 +215,9 @@ def make_logger(
         next_log_number=next_log_number,
     )
     names = formats.namespace(context)
-    return Logger(senders, _generate(senders, line, names, options, thread_logs.batched), logasap=logasap)
+    return Logger(
+        senders, _generate(senders, line, names, options, thread_logs.batched), logasap=logasap
+    )
 
 
 def _log_nothing(record: LogRecord) -> None:

@@ -33,15 +33,15 @@ from mtproxy.base.settings import Address, AddressKind, LogSettings
 
 DEFAULT_SYSLOG_PORT = 514
 
-#: a UNIX log socket that is gone is looked for again at most this often, in seconds
+#: a log socket that cannot be connected is tried again at most this often, in seconds
 RECONNECT_INTERVAL = 0.1
 
 
 class LogTarget(ABC):
     """Where messages go. `sent` and `dropped` count messages.
 
-    `waiting` holds what one turn of the thread's loop has logged; `flush` sends it at the end of the
-    turn. The receiver is then woken once for many messages instead of once for each, which
+    `waiting` holds what one turn of the thread's loop has logged; `flush` sends it at the end of
+    the turn. The receiver is then woken once for many messages instead of once for each, which
     costs more than all the rest of a log line.
     """
 
@@ -70,116 +70,97 @@ class LogTarget(ABC):
         """Give the descriptor back."""
 
 
-class UdpTarget(LogTarget):
-    """A connected UDP socket: no route look-up per message, and refusals are reported to us."""
+class DatagramTarget(LogTarget):
+    """UDP, or a UNIX datagram socket. `address` is what `connect` takes.
 
-    __slots__ = ("_send", "_sock")
+    The socket is connected: no look-up of a route or path per message, and refusals are reported to
+    us. It is connected again when that breaks: a log daemon that was restarted has a new UNIX
+    socket, an interface that came up gives a new source address. The target may be made before any
+    of these is there; messages are dropped until then.
+    """
 
-    def __init__(self, name: str, family: int, host: str, port: int) -> None:
+    __slots__ = ("_address", "_clock", "_family", "_next_try", "_send", "_sock")
+
+    def __init__(
+        self,
+        name: str,
+        family: int,
+        address: tuple[str, int] | str | bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(name)
-        self._sock = socket.socket(family, socket.SOCK_DGRAM)
-        self._sock.setblocking(False)
+        self._family = family
+        self._address = address
+        self._clock = clock
+        self._next_try = 0.0
+        self._sock: socket.socket | None = None
+        self._send: Callable[[bytes], int] | None = None
+        self._connect()
+
+    def _connect(self) -> Callable[[bytes], int] | None:
+        """Try to connect, unless it was tried just now. Returns the new `_send`."""
+        now = self._clock()
+        if now < self._next_try:
+            return None
+        self._next_try = now + RECONNECT_INTERVAL
+        sock = socket.socket(self._family, socket.SOCK_DGRAM)
+        sock.setblocking(False)
         try:
-            self._sock.connect((host, port))
+            sock.connect(self._address)
         except OSError:
-            self._sock.close()
-            raise
-        self._send = self._sock.send
+            sock.close()
+            return None
+        self._sock = sock
+        self._send = sock.send
+        return sock.send
 
     def send(self, message: bytes) -> None:
+        send = self._send or self._connect()
+        if send is None:
+            self.dropped += 1
+            return
         try:
-            self._send(message)
-        except ConnectionRefusedError:
-            # The error belongs to the message before (an ICMP answer came back for it); this one
-            # was not sent.
-            self.dropped += 1
-            try:
-                self._send(message)
-            except OSError:
-                self.dropped += 1
-            else:
-                self.sent += 1
-        except OSError:
-            self.dropped += 1
+            send(message)
+        except OSError as error:
+            self._failed(message, error)
         else:
             self.sent += 1
 
     def flush(self) -> None:
         """As the general one; written out because it runs for every request."""
         waiting = self.waiting
-        if waiting:
+        for message in waiting:
             send = self._send
-            for message in waiting:
-                try:
-                    send(message)
-                except OSError:
-                    self.send(message)  # counts it, and tries once more where that helps
-                else:
-                    self.sent += 1
-            waiting.clear()
-
-    def close(self) -> None:
-        self._sock.close()
-
-
-class UnixTarget(LogTarget):
-    """A UNIX datagram socket; connects again when the log daemon has been restarted.
-
-    It may be created before the daemon: messages are dropped until its socket exists.
-    """
-
-    __slots__ = ("_clock", "_next_try", "_path", "_sock")
-
-    def __init__(
-        self, name: str, path: str | bytes, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(name)
-        self._path = path
-        self._clock = clock
-        self._next_try = 0.0
-        self._sock: socket.socket | None = None
-        self._connect()
-
-    def _connect(self) -> bool:
-        now = self._clock()
-        if now < self._next_try:
-            return False
-        self._next_try = now + RECONNECT_INTERVAL
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.setblocking(False)
-        try:
-            sock.connect(self._path)
-        except OSError:
-            sock.close()
-            return False
-        self._sock = sock
-        return True
-
-    def send(self, message: bytes) -> None:
-        sock = self._sock
-        if sock is not None:
+            if send is None:
+                self.send(message)
+                continue
             try:
-                sock.send(message)
-            except (BlockingIOError, InterruptedError):
-                self.dropped += 1
-                return
+                send(message)
             except OSError as error:
-                # EMSGSIZE and ENOBUFS concern this message alone; the rest says that the daemon
-                # went away.
-                if not isinstance(error, ConnectionError) and error.errno not in _GONE:
-                    self.dropped += 1
-                    return
-                sock.close()
-                self._sock = None
+                self._failed(message, error)
             else:
                 self.sent += 1
-                return
-        if not self._connect():
+        waiting.clear()
+
+    def _failed(self, message: bytes, error: OSError) -> None:
+        """Count what was lost; send `message` again where that helps."""
+        if error.errno in _THIS_MESSAGE_ONLY:
             self.dropped += 1
             return
-        assert self._sock is not None
+        if self._family != socket.AF_UNIX and error.errno == errno.ECONNREFUSED:
+            # The error belongs to the message before, for which an ICMP answer came back; this one
+            # has not been sent yet.
+            self.sent -= 1
+            self.dropped += 1
+            again = self._send
+        else:
+            self.close()
+            again = self._connect()
+        if again is None:
+            self.dropped += 1
+            return
         try:
-            self._sock.send(message)
+            again(message)
         except OSError:
             self.dropped += 1
         else:
@@ -189,9 +170,13 @@ class UnixTarget(LogTarget):
         if self._sock is not None:
             self._sock.close()
             self._sock = None
+            self._send = None
 
 
-_GONE = frozenset({errno.ENOTCONN, errno.ENOENT, errno.EPIPE})
+#: the socket is full, or the message is too long: the next one may pass
+_THIS_MESSAGE_ONLY = frozenset(
+    {errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EMSGSIZE, errno.EINTR}
+)
 
 
 class StreamTarget(LogTarget):
@@ -265,18 +250,15 @@ def open_target(log: LogSettings) -> LogTarget:
 
 def _open_address(address: Address) -> LogTarget:
     name = address.text or address.host
+    host, port = address.host, address.port or DEFAULT_SYSLOG_PORT
     match address.kind:
         case AddressKind.IPV4 | AddressKind.UDP4:
-            return UdpTarget(
-                name, socket.AF_INET, address.host, address.port or DEFAULT_SYSLOG_PORT
-            )
+            return DatagramTarget(name, socket.AF_INET, (host, port))
         case AddressKind.IPV6 | AddressKind.UDP6:
-            return UdpTarget(
-                name, socket.AF_INET6, address.host, address.port or DEFAULT_SYSLOG_PORT
-            )
+            return DatagramTarget(name, socket.AF_INET6, (host, port))
         case AddressKind.UNIX:
-            return UnixTarget(name, address.host)
+            return DatagramTarget(name, socket.AF_UNIX, host)
         case AddressKind.ABNS:
-            return UnixTarget(name, b"\0" + os.fsencode(address.host))
+            return DatagramTarget(name, socket.AF_UNIX, b"\0" + os.fsencode(host))
         case AddressKind.FD:
             return StreamTarget(name, address.fd)

@@ -66,9 +66,7 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 if family == socket.AF_INET6:
-                    sock.setsockopt(
-                        socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if bind.v4v6 else 1
-                    )
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if bind.v4v6 else 1)
                 if bind.interface:
                     sock.setsockopt(
                         socket.SOL_SOCKET, _SO_BINDTODEVICE, bind.interface.encode() + b"\0"
@@ -150,5 +148,3 @@ def set_keepalive(sock: socket.socket) -> None:
     """`option tcpka` and its two halves."""
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-

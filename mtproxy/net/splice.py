@@ -35,7 +35,8 @@ class Pipe:
 
     def fill(self, fd: int, most: int) -> int:
         """Take up to `most` bytes from `fd`. 0: the peer has ended. Raises BlockingIOError,
-        which means "nothing there" only while the pipe is not full."""
+        which means "nothing there" only while the pipe is not full.
+        """
         n = os.splice(fd, self.wr, most, flags=_FLAGS)
         self.level += n
         return n

@@ -26,7 +26,7 @@ type Step = Callable[[None], object]
 
 
 @types.coroutine
-def park() -> Generator[None, None, None]:
+def park() -> Generator[None]:
     """Give the thread back until this tasklet is woken."""
     yield
 

@@ -77,4 +77,8 @@ class Watchdog:
                 faulthandler.dump_traceback(file=out, all_threads=True)
 
     def _say(self, text: str) -> None:
-        print(f"[WARNING]  ({os.getpid()}) : watchdog: {text}", file=self.out or sys.stderr, flush=True)
+        print(
+            f"[WARNING]  ({os.getpid()}) : watchdog: {text}",
+            file=self.out or sys.stderr,
+            flush=True,
+        )

@@ -41,6 +41,7 @@ class FrontConf:
         "max_head",
         "monitor_uri",
         "nolinger",
+        "splice",
         "tcpka",
     )
 
@@ -56,6 +57,8 @@ class FrontConf:
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
         self.nolinger = "nolinger" in options
+        #: bulk data may be moved inside the kernel (-dS turns it off)
+        self.splice = "nosplice" not in global_.disabled_features
         self.tcpka = bool(options & {"tcpka", "clitcpka"})
         self.logasap = "logasap" in options
         self.forwardfor = proxy.forwardfor

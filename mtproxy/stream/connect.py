@@ -58,14 +58,35 @@ def watch_idle(ctx: ThreadContext, srv: Server) -> None:
 
 
 def close_ended(srv: Server) -> None:
-    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked for."""
-    alive = [conn for conn in srv.idle if not conn.ready & READABLE]
-    if len(alive) < len(srv.idle):
-        for conn in srv.idle:
-            if conn.ready & READABLE:
-                conn.close()
-        srv.idle.clear()
-        srv.idle.extend(alive)
+    """Close the idle connections that ended, or brought bytes nobody asked for."""
+    alive = []
+    for conn in srv.idle:
+        if is_quiet(conn):
+            alive.append(conn)
+        else:
+            conn.close()
+    srv.idle.clear()
+    srv.idle.extend(alive)
+
+
+def is_quiet(conn: Connection) -> bool:
+    """Whether a connection between two requests is still open and has nothing to read.
+
+    A readiness bit alone does not tell: what arrives in two pieces may be read as one, and the event for
+    the second piece comes afterwards.
+    """
+    if not conn.ready & READABLE:
+        return True
+    if conn.ready & ENDED:
+        return False
+    try:
+        conn.recv(1)
+    except BlockingIOError:
+        conn.ready &= OUT
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def take_idle(task: Task, srv: Server) -> Connection | None:
@@ -77,11 +98,10 @@ def take_idle(task: Task, srv: Server) -> Connection | None:
     idle = srv.idle
     while idle:
         conn = idle.pop()
-        if conn.ready & READABLE:
-            conn.close()
-            continue
-        conn.tasklet = task
-        return conn
+        if is_quiet(conn):
+            conn.tasklet = task
+            return conn
+        conn.close()
     return None
 
 
@@ -89,7 +109,7 @@ def give_idle(conn: Connection, now: int) -> None:
     """Keep a server connection that is between two requests. Closes it if it cannot be kept."""
     mark = conn.mark
     srv = mark.server
-    if conn.ready & READABLE and not _drained(conn):
+    if conn.ready & READABLE and not is_quiet(conn):
         conn.close()
         return
     idle = srv.idle
@@ -99,20 +119,6 @@ def give_idle(conn: Connection, now: int) -> None:
     mark.since = now
     conn.tasklet = srv.watch
     idle.append(conn)
-
-
-def _drained(conn: Connection) -> bool:
-    """The last read was exactly full: find out whether anything more came."""
-    if conn.ready & ENDED:
-        return False
-    try:
-        conn.recv(1)
-    except BlockingIOError:
-        conn.ready &= OUT
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def purge_idle(srv: Server, now: int) -> None:
@@ -219,6 +225,7 @@ def _redispatch(stream: Stream) -> bool:
         return False
     moved = new is not old
     stream.set_server(new)
+    be.counters.cum_sess -= 1  # one session on two servers
     if moved:
         stream.redispatched = True
         old.counters.redispatches += 1

@@ -30,7 +30,7 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import connect, give_idle, take_idle
+from mtproxy.stream.connect import connect, give_idle, is_quiet, take_idle
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
 from mtproxy.stream.stream import Stop, Stream
@@ -60,7 +60,7 @@ class HttpStream(Stream):
         "forwardfor_line",
         "got_tick",
         "kept",
-        "leftover",
+        "ready_tick",
         "up",
         "up_failed",
     )
@@ -69,32 +69,22 @@ class HttpStream(Stream):
         self, ctx: ThreadContext, room: FrontRoom, sock: socket.socket, peer: object
     ) -> None:
         super().__init__(ctx, room, sock, peer)
-        self.is_http = True
         self.up: Pump | None = None
         self.down: Pump | None = None
         self.first = True
-        self.got_tick = 0
+        #: ticks: ready for a request, and its first byte
+        self.ready_tick = self.got_tick = ctx.now
         #: bytes of the response were sent to the client
         self.answered = False
         #: the server takes no more of the request's body
         self.up_failed = False
-        #: what the client sent behind the current request
-        self.leftover = b""
         #: `http-reuse never`: the connection of this client alone, between two requests
         self.kept: Connection | None = None
         self.forwardfor_line: bytes | None = None
 
     # --- the client connection
     async def run(self) -> None:
-        """The session's coroutine."""
-        try:
-            await self._requests()
-        finally:
-            if self.kept is not None:
-                self.kept.close()
-            self.close_session()
-
-    async def _requests(self) -> None:
+        """The session's coroutine: one request after the other."""
         ctx = self.ctx
         conn = self.conn
         task = self.task
@@ -103,62 +93,71 @@ class HttpStream(Stream):
         recv = conn.recv
         bufsize = conf.bufsize
         buf = b""
-        while True:
-            now = ctx.now
-            self.begin(now)
-            self.got_tick = now
-            expire = now + (conf.http_request if self.first or buf else conf.keep_alive)
-            task.expire = expire
-            if expire < task.timer:
-                ctx.timers.arm(task, expire)
-            end = 0
-            try:
-                while True:
-                    if buf:
-                        end = find_head_end(buf, 0, conf.max_head)
-                        if end > 0:
-                            break
-                    if conn.ready & READABLE:
-                        try:
-                            data = recv(bufsize)
-                        except BlockingIOError:
-                            conn.ready &= OUT
-                            continue
-                        except OSError:
-                            data = b""
-                        if not data:
-                            await self._closed_early(buf)
-                            return
-                        if len(data) < bufsize and not conn.ready & ENDED:
-                            conn.ready &= ~IN
+        try:
+            while True:
+                now = ctx.now
+                self.begin(now)
+                self.ready_tick = self.got_tick = now
+                expire = now + (conf.http_request if self.first or buf else conf.keep_alive)
+                task.expire = expire
+                if expire < task.timer:
+                    ctx.timers.arm(task, expire)
+                end = seen = 0
+                try:
+                    while True:
                         if buf:
-                            buf += data
-                        else:
-                            buf = data
-                            self.got_tick = ctx.now
-                            if not self.first:
-                                task.set_expire(ctx.now + conf.http_request)
-                        continue
-                    if ctx.now >= task.expire:
-                        await self._timed_out(buf)
-                        return
-                    if ctx.pool.stopping and not buf and not self.first:
-                        return
-                    await park()
+                            end = find_head_end(buf, 0, conf.max_head, seen)
+                            if end > 0:
+                                break
+                            seen = len(buf)
+                        if conn.ready & READABLE:
+                            try:
+                                data = recv(bufsize)
+                            except BlockingIOError:
+                                conn.ready &= OUT
+                                continue
+                            except OSError:
+                                data = b""
+                            if not data:
+                                await self._closed_early(buf)
+                                return
+                            if len(data) < bufsize and not conn.ready & ENDED:
+                                conn.ready &= ~IN
+                            if buf:
+                                buf += data
+                            else:
+                                buf = data
+                                self.got_tick = now = ctx.now
+                                if not self.first:
+                                    task.expire = expire = now + conf.http_request
+                                    if expire < task.timer:
+                                        ctx.timers.arm(task, expire)
+                            continue
+                        if ctx.now >= task.expire:
+                            await self._timed_out(buf)
+                            return
+                        if ctx.pool.stopping and not buf and not self.first:
+                            return
+                        await park()
+                    if end == len(buf):
+                        request = parse_request_head(buf, cache)
+                        rest = b""
+                    else:
+                        request = parse_request_head(buf[:end], cache)
+                        rest = buf[end:]
+                except BadMessage as e:
+                    await self._refuse(e)
+                    return
                 self.bytes_uploaded = end
-                if end == len(buf):
-                    request = parse_request_head(buf, cache)
-                    rest = b""
-                else:
-                    request = parse_request_head(buf[:end], cache)
-                    rest = buf[end:]
-            except BadMessage as e:
-                await self._refuse(e)
-                return
-            if not await self._transaction(request, rest):
-                return
-            buf = self.leftover
-            self.first = False
+                leftover = await self._transaction(request, rest)
+                if leftover is None:
+                    return
+                buf = leftover
+                self.first = False
+        finally:
+            if self.kept is not None:
+                self.kept.close()
+            self.close_session()
 
     async def _closed_early(self, buf: bytes) -> None:
         """The client closed its side before a whole request had come."""
@@ -192,9 +191,7 @@ class HttpStream(Stream):
         counters.cum_req += 1
         counters.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
-        self.t_i = self.got_tick - (self.accept_ms - self.ctx.wall_offset)
-        if self.t_i < 0 or self.null:
-            self.t_i = 0
+        self.t_i = 0 if self.null else self.got_tick - self.ready_tick
         self.t_R = -1
         self.t_a = self.t_t = now - self.got_tick
         self.t_q = -1
@@ -220,50 +217,53 @@ class HttpStream(Stream):
             await park()
 
     # --- one request
-    async def _transaction(self, request: RequestHead, rest: bytes) -> bool:
-        """Serve one request. Returns whether the client connection goes on; then `leftover` is what
-        came behind the request."""
+    async def _transaction(self, request: RequestHead, rest: bytes) -> bytes | None:
+        """Serve one request. Returns what the client sent behind it, or None to close."""
         ctx = self.ctx
         conf = self.conf
         room = self.room
+        conn = self.conn
         self.request_line = request.start_line
-        got = self.got_tick
-        self.t_R = ctx.now - got
-        self.t_i = got + ctx.wall_offset - self.accept_ms
-        self.answered = self.up_failed = False
-        self.leftover = b""
+        self.t_R = ctx.now - self.got_tick
         self.fe.counters.cum_req += 1
-        go_on = False
+        keep = False
+        # --- the request's body: none, here already, or to come through a pump
+        length = request.content_length
+        here = leftover = b""
+        body_args: tuple[bytes, int, ChunkedReader | None] | None = None
+        if request.chunked:
+            body_args = (rest, UNTIL_CLOSE, ChunkedReader())
+        elif length <= 0:
+            leftover = rest
+        elif len(rest) >= length:
+            self.bytes_uploaded += length
+            here = rest[:length]
+            leftover = rest[length:]
+        else:
+            body_args = (rest, length, None)
         try:
-            if conf.monitor_uri is not None and request.target == conf.monitor_uri:
-                return await self._monitor(request, rest)
+            if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
+                return await self._monitor(request, leftover, body_args is None)
             be, bconf = room.backend, room.bconf
             if be is None or bconf is None:
                 raise Stop(503, "SC")
             self.enter_backend(be, bconf)
             srv = be.pick(ctx)
             if srv is None:
+                be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
             self.t_w = 0
             self.set_server(srv)
-            head = self._request_head(request)
-
-            # --- the request's body: here already, or on its way through a pump
-            length = request.content_length
-            body_args: tuple[bytes, int, ChunkedReader | None] | None = None
-            if request.chunked:
-                body_args = (rest, UNTIL_CLOSE, ChunkedReader())
-            elif length <= 0:
-                self.leftover = rest
-            elif len(rest) >= length:
-                self.bytes_uploaded += length
-                head += rest[:length]
-                self.leftover = rest[length:]
+            if room.plain and request.version == 11:
+                head = request.start_wire + request.wire
             else:
-                body_args = (rest, length, None)
+                head = self._request_head(request)
 
-            # --- a connection, the head out, the response head in
+            if here:
+                head += here
+
+            # --- a connection, the head out
             sconn = self._idle_connection(srv)
             reused = sconn is not None
             if sconn is None:
@@ -272,44 +272,72 @@ class HttpStream(Stream):
                 self.t_c = 0
                 srv.counters.reuse += 1
             self.sconn = sconn
-            self.server_expire = ctx.now + bconf.server
+            sent_at = ctx.now
             if body_args is None:
                 self._send_head(sconn, head)
             else:
                 first, remaining, chunks = body_args
-                self.client_expire = ctx.now + conf.client
                 self.up = Pump(
-                    self.conn, sconn, conf.bufsize,
+                    conn, sconn, conf.bufsize,
                     head=head, first=first, remaining=remaining, chunks=chunks,
+                    splice=conf.splice,
                 )  # fmt: skip
-            response, received = await self._response_head(request, reused)
+
+            # --- the response head: nearly always one wait and one read; else the general way
+            task = self.task
+            received = b""
+            response = None
+            end = 0
+            if self.up is None:
+                task.expire = expire = sent_at + bconf.server
+                if expire < task.timer:
+                    ctx.timers.arm(task, expire)
+                if not sconn.ready & READABLE:
+                    await park()
+                if sconn.ready & IN:
+                    try:
+                        received = sconn.recv(conf.bufsize)
+                        if len(received) < conf.bufsize and not sconn.ready & ENDED:
+                            sconn.ready &= ~IN
+                        end = find_head_end(received, 0, conf.max_head) if received else -1
+                        if end == len(received):
+                            response = parse_response_head(received, request.method, room.cache)
+                        elif end > 0:
+                            response = parse_response_head(
+                                received[:end], request.method, room.cache
+                            )
+                    except BlockingIOError:
+                        sconn.ready &= OUT
+                    except (OSError, BadMessage):
+                        response = None  # comes again below, where it is dealt with
+            if response is None or response.status < 200:
+                response, received = await self._response_head(request, reused, sent_at, received)
+            else:
+                received = received[end:]
+            self.t_r = ctx.now - sent_at
 
             # --- the response
-            status = response.status
-            self.status = status
+            status = self.status = response.status
             if status == 101 or (request.method == b"CONNECT" and status < 300):
                 await self._tunnel(response, received, rest)
-                return False
+                return None
+            body = response.body
             keep = (
                 request.keep_alive
-                and response.body != BODY_UNTIL_CLOSE
-                and not conf.httpclose
-                and not bconf.httpclose
+                and body != BODY_UNTIL_CLOSE
                 and not self.up_failed
                 and not ctx.pool.stopping
+                and not (conf.httpclose or bconf.httpclose)
                 and not (request.version == 10 and response.chunked)
             )
             if keep and request.version == 11 == response.version:
                 out = response.start_wire + response.wire
             else:
-                extra_line = _KEEP_ALIVE if keep else _CLOSE
-                out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], extra_line)
+                line = _KEEP_ALIVE if keep else _CLOSE
+                out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
             extra = b""
             down_args: tuple[bytes, int, ChunkedReader | None] | None = None
-            body = response.body
-            if body == BODY_NONE:
-                extra = received
-            elif body == BODY_LENGTH:
+            if body == BODY_LENGTH:
                 length = response.content_length
                 have = len(received)
                 if have == length:
@@ -319,6 +347,8 @@ class HttpStream(Stream):
                     extra = received[length:]
                 else:
                     down_args = (received, length, None)
+            elif body == BODY_NONE:
+                extra = received
             elif body == BODY_CHUNKED:
                 down_args = (received, UNTIL_CLOSE, ChunkedReader())
             else:
@@ -326,7 +356,6 @@ class HttpStream(Stream):
             if conf.logasap:
                 self._log_now()
             self.answered = True
-            conn = self.conn
             up = self.up
             if down_args is None and (up is None or up.done):
                 try:
@@ -348,21 +377,22 @@ class HttpStream(Stream):
                     self.down = Pump(
                         sconn, conn, conf.bufsize,
                         head=out, first=first, remaining=remaining, chunks=chunks,
+                        splice=conf.splice,
                     )  # fmt: skip
                 await self._forward()
                 if self.down.chunks is not None:
                     extra = self.down.rest
+
             # --- the end: both connections are between two messages, or are closed
-            up = self.up
             if self.up_failed:
                 keep = False
             elif up is not None and up.chunks is not None:
-                self.leftover = up.rest
+                leftover = up.rest
             if (
                 response.keep_alive
                 and not extra
-                and not bconf.close_server
                 and body != BODY_UNTIL_CLOSE
+                and not bconf.close_server
                 and not self.up_failed
             ):
                 self.sconn = None
@@ -371,14 +401,16 @@ class HttpStream(Stream):
                 else:
                     give_idle(sconn, ctx.now)
             self.term_state = "----"
-            go_on = keep
         except Stop as stop:
-            go_on = await self._stopped(stop, request)
+            keep = await self._stopped(stop, request, body_args is None)
+            if keep and self.up is not None and self.up.chunks is not None:
+                leftover = self.up.rest
         finally:
             self._account()
-        if not go_on:
-            await linger(self)
-        return go_on
+        if keep:
+            return leftover
+        await linger(self)
+        return None
 
     def _idle_connection(self, srv: Server) -> Connection | None:
         """An idle connection that `http-reuse` lets this request use."""
@@ -399,16 +431,14 @@ class HttpStream(Stream):
         kept, self.kept = self.kept, None
         if kept is None:
             return None
-        if kept.mark.server is srv and not kept.ready & READABLE:
+        if kept.mark.server is srv and is_quiet(kept):
             return kept
         kept.close()
         return None
 
     # --- heads
     def _request_head(self, request: RequestHead) -> bytes:
-        """The head as it goes to the server."""
-        if self.room.plain and request.version == 11:
-            return request.start_wire + request.wire
+        """The head as it goes to the server, with what options add to it."""
         extra = b""
         if self.bconf.forwardfor is not None or self.conf.forwardfor is not None:
             extra = self._forwardfor(request)
@@ -472,22 +502,21 @@ class HttpStream(Stream):
             self.server_expire = now + self.bconf.server
 
     async def _response_head(
-        self, request: RequestHead, reused: bool
+        self, request: RequestHead, reused: bool, since: int, buf: bytes
     ) -> tuple[ResponseHead, bytes]:
         """Wait for the final response head; also returns the bytes read behind it.
 
-        Interim responses (1xx) are passed on to clients that know them. Raises Stop, or _Stale when a
-        reused connection was closed before anything came.
+        The request's body flows meanwhile. `since` is when the request left, `buf` what has been read
+        of the response. Interim responses (1xx) are passed on to clients that know them. Raises Stop.
         """
         ctx = self.ctx
         task = self.task
         conf = self.conf
         sconn = self.sconn
         assert sconn is not None
-        cache = self.room.cache
-        bufsize = conf.bufsize
-        since = ctx.now
-        buf = b""
+        self.server_expire = since + self.bconf.server
+        self.client_expire = since + conf.client
+        parsed = 0  # how much of buf was looked at without finding the end of a head
         while True:
             up = self.up
             uploading = up is not None and not up.done and not self.up_failed
@@ -495,9 +524,14 @@ class HttpStream(Stream):
                 self._step_up()
                 assert up is not None
                 uploading = not up.done and not self.up_failed
+            if len(buf) > parsed:
+                response, buf = await self._parse_response(request, buf, parsed)
+                if response is not None:
+                    return response, buf
+                parsed = len(buf)
             if sconn.ready & READABLE:
                 try:
-                    data = sconn.recv(bufsize)
+                    data = sconn.recv(conf.bufsize)
                 except BlockingIOError:
                     sconn.ready &= OUT
                     continue
@@ -509,56 +543,24 @@ class HttpStream(Stream):
                         # connection work before and knows how to repeat: close without an answer,
                         # as any connection may between two requests (RFC 9112 section 9.3.1).
                         raise Stop(0, "SH")
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
+                    self._count_failed_response()
                     raise Stop(502, "SH")
-                if len(data) < bufsize and not sconn.ready & ENDED:
+                if len(data) < conf.bufsize and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
                 buf = buf + data if buf else data
-                try:
-                    while True:
-                        end = find_head_end(buf, 0, conf.max_head)
-                        if end < 0:
-                            break
-                        head = buf if end == len(buf) else buf[:end]
-                        response = parse_response_head(head, request.method, cache)
-                        buf = b"" if end == len(buf) else buf[end:]
-                        status = response.status
-                        if status >= 200 or (status == 101 and request.upgrade is not None):
-                            self.t_r = ctx.now - since
-                            return response, buf
-                        if status == 101:
-                            raise BadMessage(502, "an upgrade that nobody asked for")
-                        if request.version == 11:
-                            interim = response.start_wire + response.wire
-                            self.bytes_read += len(interim)
-                            await self._send(interim)
-                        if not buf:
-                            break
-                except BadMessage:
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
-                    raise Stop(502, "PH") from None
                 continue
             now = ctx.now
             expire = self.server_expire
             if uploading:
                 assert up is not None
                 if up.more:
-                    task.queue = ctx.bulk
-                    task.wake()
-                    await park()
-                    task.queue = ctx.normal
+                    await self._yield_as_bulk()
                     continue
                 if not up.blocked_on_sink and self.client_expire < expire:
                     expire = self.client_expire
             if now >= expire:
                 if expire == self.server_expire:
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
+                    self._count_failed_response()
                     raise Stop(504, "sH")
                 raise Stop(408, "cH")
             if self.conn.ready & ENDED and self._abort_on_close():
@@ -567,6 +569,50 @@ class HttpStream(Stream):
             if expire < task.timer:
                 ctx.timers.arm(task, expire)
             await park()
+
+    async def _parse_response(
+        self, request: RequestHead, buf: bytes, seen: int
+    ) -> tuple[ResponseHead | None, bytes]:
+        """Parse the heads at the start of `buf`, passing interim ones on. Returns the final one, or None
+        while it is incomplete, and the bytes behind what was parsed. Raises Stop."""
+        conf = self.conf
+        try:
+            while buf:
+                end = find_head_end(buf, 0, conf.max_head, seen)
+                if end < 0:
+                    break
+                response = parse_response_head(
+                    buf if end == len(buf) else buf[:end], request.method, self.room.cache
+                )
+                buf = b"" if end == len(buf) else buf[end:]
+                seen = 0
+                status = response.status
+                if status >= 200 or (status == 101 and request.upgrade is not None):
+                    return response, buf
+                if status == 101:
+                    raise BadMessage(502, "an upgrade that nobody asked for")
+                if request.version == 11:
+                    interim = response.start_wire + response.wire
+                    self.bytes_read += len(interim)
+                    await self._send(interim)
+        except BadMessage:
+            self._count_failed_response()
+            raise Stop(502, "PH") from None
+        return None, buf
+
+    def _count_failed_response(self) -> None:
+        srv, be = self.srv, self.be
+        assert srv is not None and be is not None
+        srv.counters.failed_resp += 1
+        be.counters.failed_resp += 1
+
+    async def _yield_as_bulk(self) -> None:
+        """There is more to move at once: let the others run first, then go on."""
+        task = self.task
+        task.queue = self.ctx.bulk
+        task.wake()
+        await park()
+        task.queue = self.ctx.normal
 
     def _abort_on_close(self) -> bool:
         """Whether a client that has gone takes its request with it (`option abortonclose`)."""
@@ -615,10 +661,7 @@ class HttpStream(Stream):
                 if down.done and not uploading:
                     return
                 if down.more or (uploading and up is not None and up.more):
-                    task.queue = ctx.bulk
-                    task.wake()
-                    await park()
-                    task.queue = ctx.normal
+                    await self._yield_as_bulk()
                     continue
                 expire = FOREVER
                 if down.blocked_on_sink or (uploading and up and not up.blocked_on_sink):
@@ -654,16 +697,18 @@ class HttpStream(Stream):
             self.bytes_read = before + down.sent
 
     # --- ends
-    async def _monitor(self, request: RequestHead, rest: bytes) -> bool:
-        """`monitor-uri`: answered here, neither logged nor forwarded."""
+    async def _monitor(self, request: RequestHead, rest: bytes, complete: bool) -> bytes | None:
+        """`monitor-uri`: answered here, neither logged nor forwarded (manual 4.2)."""
         self.logged = True
         self.fe.counters.intercepted_req += 1
         self.status = 200
-        keep = request.keep_alive and request.content_length <= 0 and not request.chunked
-        self.leftover = rest
-        await self._send_reply(200, request, keep)
         self.term_state = "LR--"
-        return keep
+        keep = request.keep_alive and complete
+        await self._send_reply(200, request, keep)
+        if keep:
+            return rest
+        await linger(self)
+        return None
 
     async def _send_reply(self, status: int, request: RequestHead, keep: bool) -> None:
         connection = _CLOSE if not keep else _KEEP_ALIVE if request.version == 10 else b""
@@ -671,8 +716,11 @@ class HttpStream(Stream):
         self.bytes_read += len(data)
         await self._send(data)
 
-    async def _stopped(self, stop: Stop, request: RequestHead) -> bool:
-        """The transaction failed: tell the client if it has heard nothing yet. Whether to go on."""
+    async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
+        """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.
+
+        `complete`: the whole request had been read before anything else happened.
+        """
         self.drop_server()
         self.term_state = stop.state + "--"
         counters = [c.counters for c in (self.be, self.srv) if c is not None]
@@ -688,18 +736,16 @@ class HttpStream(Stream):
             return False
         self.status = stop.status
         up = self.up
-        complete = up is None or (up.done and not self.up_failed)
-        if up is None and (request.chunked or request.content_length > 0):
-            complete = False  # the body was never read
+        if up is not None and not complete:
+            complete = up.done and not self.up_failed
         keep = request.keep_alive and complete and not self.conf.httpclose
-        if up is not None and complete and up.chunks is not None:
-            self.leftover = up.rest
         await self._send_reply(stop.status, request, keep)
         return keep
 
     def _log_now(self) -> None:
         """`option logasap`: log when the response head is known."""
         now = self.ctx.now
+        self.t_i = self.got_tick - self.ready_tick
         self.t_a = now - self.got_tick
         self.t_t = self.t_i + self.t_a
         self.t_q = self.t_i + self.t_R
@@ -714,17 +760,20 @@ class HttpStream(Stream):
         """Counters, the log line, and the end of the stay in the backend."""
         ctx = self.ctx
         now = ctx.now
-        up, down = self.up, self.down
+        up = self.up
         if up is not None:
             self.bytes_uploaded += up.received
             up.close()
             self.up = None
+        down = self.down
         if down is not None:
             down.close()
             self.down = None
-        self.t_a = now - self.got_tick
-        self.t_t = self.t_i + self.t_a
-        self.t_q = self.t_i + self.t_R
+        self.answered = self.up_failed = False
+        idle = self.t_i = self.got_tick - self.ready_tick
+        active = self.t_a = now - self.got_tick
+        total = self.t_t = idle + active
+        self.t_q = idle + self.t_R
         index = self.status // 100
         if not 1 <= index <= 5:
             index = 0
@@ -732,13 +781,22 @@ class HttpStream(Stream):
         side = self.srv or self.be
         if side is not None:
             counters = side.counters
-            counters.cum_req += 1
             counters.http_rsp[index] += 1
-            counters.last_sess = (now + ctx.wall_offset) // 1000
-            counters.add_times(0, self.t_c, self.t_r, self.t_t)
+            counters.last_tick = now
+            counters.add_times(0, self.t_c, self.t_r, total)
         self.finish()
-        self.drop_server()
+        if self.sconn is not None:
+            self.drop_server()
         self.leave_backend()
+
+
+def _is_monitor(target: bytes, monitor: bytes) -> bool:
+    """Whether `monitor-uri` means this target: by path alone unless it was given as a whole URI."""
+    if target == monitor:
+        return True
+    if not monitor.startswith(b"/") or target.startswith(b"/"):
+        return False
+    return b"/" + target.partition(b"://")[2].partition(b"/")[2] == monitor
 
 
 def _in_network(ip: str, network: str | None) -> bool:

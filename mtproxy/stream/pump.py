@@ -118,7 +118,7 @@ class Pump:
             else:
                 if not src.ready & READABLE:
                     return moved
-                want = self.size if self.remaining > self.size else self.remaining
+                want = min(self.remaining, self.size)
                 if self.chunks is not None:
                     want = self.size
                 try:
@@ -262,4 +262,3 @@ class Pump:
         if self.pipe is not None:
             pipe, self.pipe = self.pipe, None
             give_pipe(self.src.ctx, pipe)
-

@@ -35,7 +35,8 @@ NOSRV = "<NOSRV>"
 
 class Stop(Exception):
     """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
-    ended it and when (the two letters of manual 8.5)."""
+    ended it and when (the two letters of manual 8.5).
+    """
 
     def __init__(self, status: int, state: str) -> None:
         super().__init__(status, state)
@@ -72,7 +73,6 @@ class Stream:
         "fe",
         "fe_conn",
         "frontend",
-        "is_http",
         "logged",
         "null",
         "redispatched",
@@ -128,7 +128,6 @@ class Stream:
         if self.client_ip == "unix":
             self.client_port = room.listener_id
         self.dst_text: tuple[str, int] | None = None
-        self.is_http = False
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
@@ -187,7 +186,7 @@ class Stream:
             try:
                 self.dst_text = peer_text(self.conn.sock.getsockname())
             except OSError:  # the socket is closed already
-                self.dst_text = ("0.0.0.0", 0)  # noqa: S104
+                self.dst_text = ("0.0.0.0", 0)
             if self.dst_text[0] == "unix":
                 self.dst_text = ("unix", self.room.listener_id)
         return self.dst_text
@@ -263,9 +262,7 @@ class Stream:
         self.be = be
         self.bconf = bconf
         self.backend = be.name
-        counters = be.counters
-        counters.conn_cur += 1
-        counters.cum_sess += 1
+        be.counters.conn_cur += 1
 
     def leave_backend(self) -> None:
         """Account for the end of the transaction's stay in its backend. Keeps the names for logs."""
@@ -288,9 +285,7 @@ class Stream:
     def set_server(self, srv: Server) -> None:
         self.srv = srv
         self.server = srv.name
-        counters = srv.counters
-        counters.cum_sess += 1
-        counters.cum_lbconn += 1
+        srv.counters.cum_sess += 1
 
     def finish(self) -> None:
         """The last act of a transaction: bytes and the log line. The stream is still in its backend.

@@ -94,5 +94,3 @@ async def tunnel(stream: Stream, up: Pump, down: Pump) -> None:
         if expire < task.timer:
             ctx.timers.arm(task, expire)
         await park()
-
-

@@ -68,7 +68,7 @@ def port() -> int:
 def demo(port: int) -> Iterator[Demo]:
     running = Demo("--port", str(port), "--threads", "1", "--log")
     yield running
-    running.process.kill()
+    # not with SIGKILL, which would leave the proxy behind
     running.stop()
 
 
@@ -95,7 +95,12 @@ def test_demo(demo: Demo, port: int, how: int):
     assert f"curl -i http://127.0.0.1:{port}/hello" in demo.output
     assert "mtproxy ctl -S" in demo.output.replace("-m mtproxy", "mtproxy")
     bodies = get(port, "/hello?x=1", 4)
-    assert sorted(re.findall(rb"origin (\w+),", b"".join(bodies))) == [b"one", b"one", b"two", b"two"]
+    assert sorted(re.findall(rb"origin (\w+),", b"".join(bodies))) == [
+        b"one",
+        b"one",
+        b"two",
+        b"two",
+    ]
     assert all(b"You asked for /hello?x=1" in body for body in bodies)
     path = runtime_socket(demo.output)
     answer = subprocess.run(

@@ -44,8 +44,10 @@ def talk(program: Program, sent: bytes, *, half_close: bool = True) -> bytes:
         (b"quit\n", b""),
         (b"show version;quit;show version\n", VERSION),
         (b"prompt;quit\n", b"\n> "),
-        (b"show cli level; operator; show cli level; user; show cli level\n",
-         b"admin\n\n\noperator\n\n\nuser\n\n"),
+        (
+            b"show cli level; operator; show cli level; user; show cli level\n",
+            b"admin\n\n\noperator\n\n\nuser\n\n",
+        ),
         (b"user;clear counters\n", b"\nPermission denied\n\n"),
         (b"operator;clear counters all\n", b"\nPermission denied\n\n"),
         (b"foo bar\n", rb"Unknown command[^$]*\n\n"),
@@ -56,8 +58,10 @@ def talk(program: Program, sent: bytes, *, half_close: bool = True) -> bytes:
         (b"show backend\n", b"# name\nbe\n\n"),
         (b"get weight be/s1\n", rb"1 \(initial 1\)\n\n"),
         (b"set weight be/s1 300%;get weight be/s1\n", rb"\n3 \(initial 1\)\n\n"),
-        (b"set weight be/s1 257\n",
-         b"Absolute weight can only be between 0 and 256 inclusive.\n\n"),
+        (
+            b"set weight be/s1 257\n",
+            b"Absolute weight can only be between 0 and 256 inclusive.\n\n",
+        ),
         (b"get weight nope/s1\n", b"No such backend.\n\n"),
         (b"get weight be/nope\n", b"No such server.\n\n"),
         (b"get weight be\n", b"Require 'backend/server'.\n\n"),
@@ -158,10 +162,14 @@ def test_typed_forms_are_the_same(proxy, running: Program, origin: Origin, progr
         judge.wait_ready()
         assert shape(running.cli("show info typed")) == shape(judge.cli("show info typed"))
         for what in ("fe 1 -1", "be 2 -1", "be 4 -1"):
-            ours = {line.split(":")[0].split(".", 3)[3] + ":" + line.split(":", 1)[1]
-                    for line in shape(running.cli(f"show stat {what} typed"))}
-            theirs = {line.split(":")[0].split(".", 3)[3] + ":" + line.split(":", 1)[1]
-                      for line in shape(judge.cli(f"show stat {what} typed"))}
+            ours = {
+                line.split(":")[0].split(".", 3)[3] + ":" + line.split(":", 1)[1]
+                for line in shape(running.cli(f"show stat {what} typed"))
+            }
+            theirs = {
+                line.split(":")[0].split(".", 3)[3] + ":" + line.split(":", 1)[1]
+                for line in shape(judge.cli(f"show stat {what} typed"))
+            }
             assert ours == theirs
         header = running.cli("show stat").splitlines()[0]
         assert header == judge.cli("show stat").splitlines()[0]
@@ -256,9 +264,12 @@ def test_reports_of_our_own(running: Program):
     wire: Wire = running.connect()
     wire.request("GET /len/34 HTTP/1.1\nhost: a")
     assert "Thread 1 : " in running.cli("show threads")
-    assert re.search(r"^loops: [1-9]", running.cli("show activity"), re.M)
-    assert re.search(r"^ +\d+ : ready=\S+ tmask=0x\w+ .* fam=ipv4 lport=\d+ rport=", running.cli(
-        "show fd"), re.M)
+    assert re.search(r"^loops: [1-9]", running.cli("show activity"), re.MULTILINE)
+    assert re.search(
+        r"^ +\d+ : ready=\S+ tmask=0x\w+ .* fam=ipv4 lport=\d+ rport=",
+        running.cli("show fd"),
+        re.MULTILINE,
+    )
     assert " task=fe/http " in running.cli("show sess")
     assert running.cli("show locks").startswith("Stats about Lock ")
     assert json.loads(running.cli("show locks json"))

@@ -18,10 +18,38 @@ RUNTIME = make_runtime()
 
 _WORDS = sorted({w for c in COMMANDS.commands for w in c.words} - {"quit", "env"})
 _ARGUMENTS = [
-    "app/s1", "app/s3", "raw/t1", "app", "3", "-1", "0", "1", "4", "256", "50%", "json", "typed",
-    "desc", "up", "all", "cli", "reset", "TASK_WQ", "state", "weight", "health", "maint", "ready", "drain",
-    "down", "<<", "#1", "²", "\\", "\\;",
-]  # fmt: skip
+    "app/s1",
+    "app/s3",
+    "raw/t1",
+    "app",
+    "3",
+    "-1",
+    "0",
+    "1",
+    "4",
+    "256",
+    "50%",
+    "json",
+    "typed",
+    "desc",
+    "up",
+    "all",
+    "cli",
+    "reset",
+    "TASK_WQ",
+    "state",
+    "weight",
+    "health",
+    "maint",
+    "ready",
+    "drain",
+    "down",
+    "<<",
+    "#1",
+    "²",
+    "\\",
+    "\\;",
+]
 commands = st.lists(st.sampled_from(_WORDS + _ARGUMENTS), min_size=1, max_size=7).map(" ".join)
 lines = st.one_of(
     commands.map(lambda text: text.encode()),

@@ -17,6 +17,10 @@ OTHER = b"gcc -shared _ssl.o -o _ssl.so\nrm -f x\n./configure --with-c\n"
         (b"", "0 files compiled"),
         (OTHER + COMPILE * 3 + LIBTOOL + OTHER, "4 files compiled"),
         (
+            b"checking PROFILE_TASK... -m test --pgo --timeout=\n" + COMPILE,
+            "1 files compiled",
+        ),
+        (
             COMPILE * 9 + b"./python -m test --pgo --timeout=\n",
             "profiling",
         ),

@@ -21,7 +21,7 @@ type Serve = Callable[..., str]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """`serve(answer, ...)`: a UNIX socket that gives one answer per connection; returns its path."""
+    """`serve(answer, ...)`: the path of a UNIX socket that gives one answer per connection."""
     with contextlib.ExitStack() as stack:
         asked: list[bytes] = []
 
@@ -96,7 +96,9 @@ def test_tcp_address():
         thread.join(5)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:99999999", "/" + "x" * 200, "abns@nope", "unix@nope"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:99999999", "/" + "x" * 200, "abns@nope", "unix@nope"]
+)
 def test_bad_addresses(address: str):
     with pytest.raises(ClientError):
         ask(address, "x", timeout=1)
@@ -196,7 +198,9 @@ def test_table_is_ordered_by_waiting():
 def test_main_gives_sub_commands_their_words(monkeypatch: pytest.MonkeyPatch):
     seen: list[list[str]] = []
     for name in ("ctl", "locks", "demo"):
-        monkeypatch.setitem(CLIENTS, name, lambda words, name=name: seen.append([name, *words]) or 7)
+        monkeypatch.setitem(
+            CLIENTS, name, lambda words, name=name: seen.append([name, *words]) or 7
+        )
     assert main(["ctl", "-S", "x", "show info"]) == 7
     assert main(["locks"]) == 7
     assert main(["demo", "--port", "1"]) == 7

@@ -60,3 +60,9 @@ def test_the_first_user_holds(tmp_path: Path) -> None:
     assert settings is not None
     assert (settings.global_.uid, settings.global_.gid) == (5, 7)
     assert diagnostics.warnings == 1
+
+
+def test_a_message_knows_the_column_of_its_word(tmp_path: Path) -> None:
+    text = "listen l\n bnid :80\n\tbind :80 'nmae' x\n option  httplgo\n timeout client \"1x\"\n"
+    found = {item.word: item.column for item in read(tmp_path, text)[1] if item.word}
+    assert found == {"bnid": 2, "nmae": 11, "httplgo": 10, "1x": 17}

@@ -291,3 +291,18 @@ def test_request_line_is_cut_at_the_uri_length(opened):
     log = make_logger([log_to("a")], None, 1, None, log_format="httplog", uri_length=20)
     log.log(FakeRecord(request_line=b"GET /" + b"a" * 100 + b" HTTP/1.1"))
     assert texts(opened["a"])[0].endswith('"GET /aaaaaaaaaaaaaa"\n')
+
+
+def test_lines_of_a_turn_wait_for_its_end(opened):
+    logs = ThreadLogs(SimpleNamespace(tid=0))
+    log = make_logger([log_to("a"), log_to("b")], "t", 1, None, thread_logs=logs)
+    log.log(FakeRecord())
+    log.log(FakeRecord(client_port=1))
+    assert opened["a"].messages == []
+    log.text(syslog.ALERT, "at once")
+    logs.flush()
+    for name in ("a", "b"):
+        assert ["at once" in t for t in texts(opened[name])] == [True, False, False]
+        assert ":1 to " in texts(opened[name])[2]
+    logs.flush()
+    assert len(opened["a"].messages) == 3

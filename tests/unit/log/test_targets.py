@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -81,6 +82,7 @@ def test_udp_nobody_listens_then_somebody_does():
         target.send(LINE)
     # every message but perhaps the last was reported as refused by the kernel
     assert target.dropped >= 9
+    assert target.sent + target.dropped == 10
     lost = target.dropped
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", port))
@@ -91,6 +93,28 @@ def test_udp_nobody_listens_then_somebody_does():
         assert sink.recv(2000) == LINE
     assert target.dropped <= lost + 1
     target.close()
+
+
+def test_udp_without_a_route_yet(monkeypatch: pytest.MonkeyPatch):
+    """A log server that cannot be reached must not prevent the start."""
+    now = [1000.0]
+    with udp_receiver() as sink:
+        address = sink.getsockname()
+        real = socket.socket.connect
+
+        def no_route(_sock: socket.socket, _address: object) -> None:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+        monkeypatch.setattr(targets.socket.socket, "connect", no_route, raising=False)
+        target = targets.DatagramTarget("log", socket.AF_INET, address, lambda: now[0])
+        target.send(LINE)
+        assert (target.sent, target.dropped) == (0, 1)
+        monkeypatch.setattr(targets.socket.socket, "connect", real)
+        now[0] += targets.RECONNECT_INTERVAL
+        target.send(LINE)
+        assert sink.recv(2000) == LINE
+        assert (target.sent, target.dropped) == (1, 1)
+        target.close()
 
 
 def test_udp_too_long_is_dropped():
@@ -160,7 +184,7 @@ def test_unix_restart_without_a_lost_message(tmp_path: Path, monkeypatch: pytest
 def test_unix_daemon_that_starts_later(tmp_path: Path):
     path = tmp_path / "log"
     now = [1000.0]
-    target = targets.UnixTarget("log", str(path), lambda: now[0])
+    target = targets.DatagramTarget("log", socket.AF_UNIX, str(path), lambda: now[0])
     target.send(b"lost\n")
     assert target.dropped == 1
     with unix_receiver(path) as sink:
@@ -360,3 +384,61 @@ def test_closed_descriptor_is_an_error():
     os.close(writer)
     with pytest.raises(OSError):
         fd_target(writer)
+
+
+# --- what one turn of the loop has logged
+
+
+def test_flush_sends_in_order_and_counts():
+    with udp_receiver() as sink:
+        target = udp_target(sink.getsockname()[1])
+        target.waiting += [b"1\n", b"x" * 70_000, b"2\n"]
+        target.flush()
+        assert (sink.recv(100), sink.recv(100)) == (b"1\n", b"2\n")
+        assert (target.sent, target.dropped, target.waiting) == (2, 1, [])
+        target.flush()
+        assert target.sent == 2
+        target.close()
+
+
+def test_flush_after_the_daemon_was_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(targets, "RECONNECT_INTERVAL", 0.0)
+    path = tmp_path / "log"
+    sink = unix_receiver(path)
+    target = unix_target(path)
+    sink.close()
+    path.unlink()
+    target.waiting += [b"lost\n", b"lost too\n"]
+    target.flush()
+    assert (target.sent, target.dropped) == (0, 2)
+    with unix_receiver(path) as sink:
+        target.waiting += [b"1\n", b"2\n"]
+        target.flush()
+        assert (sink.recv(100), sink.recv(100)) == (b"1\n", b"2\n")
+    assert target.sent == 2
+    target.close()
+
+
+def test_flush_of_a_refused_target():
+    with udp_receiver() as sink:
+        port = sink.getsockname()[1]
+    target = udp_target(port)
+    for _ in range(5):
+        target.waiting += [LINE, LINE]
+        target.flush()
+    assert target.sent + target.dropped == 10
+    assert target.dropped >= 9
+    target.close()
+
+
+def test_flush_of_a_pipe():
+    reader, writer = os.pipe()
+    try:
+        target = fd_target(writer)
+        target.waiting += [b"1\n", b"2\n"]
+        target.flush()
+        assert os.read(reader, 100) == b"1\n2\n"
+        target.close()
+    finally:
+        os.close(reader)
+        os.close(writer)
