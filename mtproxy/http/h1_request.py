@@ -56,6 +56,10 @@ _OTHER: Final = ASTERISK
 _WEBSOCKET_KEY_LENGTH: Final = 24
 
 
+#: methods whose responses have rules of their own
+_UNUSUAL_METHODS: Final = frozenset({b"HEAD", b"CONNECT"})
+
+
 class RequestHead:
     """A parsed request head. It belongs to one thread, and may serve many requests: whoever wants to
     change anything does so in a `copy()`.
@@ -67,6 +71,7 @@ class RequestHead:
     request line, for logs; `start_wire` the same with CRLF, to be sent as long as method and
     target stay what they are. `wire` is the header block as it goes out, its empty line included,
     as long as `headers` stays what it is; `message` is both together.
+    `usual`: HTTP/1.1, kept alive, without a body, and answered by the usual rules.
     """
 
     __slots__ = (
@@ -82,6 +87,7 @@ class RequestHead:
         "start_wire",
         "target",
         "upgrade",
+        "usual",
         "version",
         "wire",
     )
@@ -100,6 +106,7 @@ class RequestHead:
     start_wire: bytes
     wire: bytes
     message: bytes
+    usual: bool
 
     def copy(self) -> RequestHead:
         """A head of one's own, to be changed."""
@@ -155,6 +162,13 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     # the list in the cache stays as it is
     head.headers = headers.copy()
     head.message = head.start_wire + head.wire
+    head.usual = (
+        head.keep_alive
+        and head.content_length <= 0
+        and not head.chunked
+        and version == 11
+        and head.method not in _UNUSUAL_METHODS
+    )
     if seen:
         cache.keep(cache.request_heads, data, head, BLOCK_MAX)
     return head

@@ -66,7 +66,8 @@ class ResponseHead:
     `body` is the BODY_* rule for the method that the head was parsed for. `start_line` is the
     normal form of the status line; `start_wire` the same with CRLF, to be sent as long as status
     and reason stay what they are. `wire` is the header block as it goes out, its empty line
-    included, as long as `headers` stays what it is.
+    included, as long as `headers` stays what it is; `message` is both together.
+    `usual`: HTTP/1.1, kept alive, with a body of known length.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class ResponseHead:
         "start_wire",
         "status",
         "upgrade",
+        "usual",
         "version",
         "wire",
     )
@@ -98,6 +100,7 @@ class ResponseHead:
     start_wire: bytes
     wire: bytes
     message: bytes
+    usual: bool
 
     def copy(self) -> ResponseHead:
         """A head of one's own, to be changed."""
@@ -169,6 +172,7 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     else:
         head.body = head.body_mode(request_method)
     head.message = head.start_wire + head.wire
+    head.usual = head.keep_alive and head.body == BODY_LENGTH and version == 11
     if seen:
         cache.keep(cache.response_heads, data, head, BLOCK_MAX)
     return head
