@@ -47,6 +47,10 @@ _CLOSE = replies.CONNECTION_CLOSE_LINE
 _KEEP_ALIVE = replies.CONNECTION_KEEP_ALIVE_LINE
 
 
+#: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
+type _Body = tuple[bytes, int, ChunkedReader | None]
+
+
 class HttpStream(Stream):
     """One HTTP/1 client connection.
 
@@ -61,6 +65,7 @@ class HttpStream(Stream):
         "got_tick",
         "kept",
         "ready_tick",
+        "tunneled",
         "up",
         "up_failed",
     )
@@ -78,6 +83,8 @@ class HttpStream(Stream):
         self.answered = False
         #: the server takes no more of the request's body
         self.up_failed = False
+        #: the connection has become a tunnel, which closes both sides by itself
+        self.tunneled = False
         #: `http-reuse never`: the connection of this client alone, between two requests
         self.kept: Connection | None = None
         self.forwardfor_line: bytes | None = None
@@ -91,6 +98,7 @@ class HttpStream(Stream):
         conf = self.conf
         cache = self.room.cache
         recv = conn.recv
+        known = cache.request_heads
         bufsize = conf.bufsize
         buf = b""
         try:
@@ -106,6 +114,9 @@ class HttpStream(Stream):
                 try:
                     while True:
                         if buf:
+                            if buf in known:
+                                end = len(buf)  # a whole head that came before, nothing behind it
+                                break
                             end = find_head_end(buf, 0, conf.max_head, seen)
                             if end > 0:
                                 break
@@ -227,23 +238,15 @@ class HttpStream(Stream):
         self.t_R = ctx.now - self.got_tick
         self.fe.counters.cum_req += 1
         keep = False
-        # --- the request's body: none, here already, or to come through a pump
-        length = request.content_length
-        here = leftover = b""
-        body_args: tuple[bytes, int, ChunkedReader | None] | None = None
-        if request.chunked:
-            body_args = (rest, UNTIL_CLOSE, ChunkedReader())
-        elif length <= 0:
-            leftover = rest
-        elif len(rest) >= length:
-            self.bytes_uploaded += length
-            here = rest[:length]
-            leftover = rest[length:]
-        else:
-            body_args = (rest, length, None)
+        usual = request.usual and room.plain
+        head = request.message
+        body: _Body | None = None
+        here, leftover = b"", rest
+        if not usual:
+            here, leftover, body = self._request_body(request, rest)
         try:
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
-                return await self._monitor(request, leftover, body_args is None)
+                return await self._monitor(request, leftover, body is None)
             be, bconf = room.backend, room.bconf
             if be is None or bconf is None:
                 raise Stop(503, "SC")
@@ -255,13 +258,8 @@ class HttpStream(Stream):
                 raise Stop(503, "SC")
             self.t_w = 0
             self.set_server(srv)
-            if room.plain and request.version == 11:
-                head = request.start_wire + request.wire
-            else:
-                head = self._request_head(request)
-
-            if here:
-                head += here
+            if not usual:
+                head = self._request_head(request) + here
 
             # --- a connection, the head out
             sconn = self._idle_connection(srv)
@@ -273,10 +271,10 @@ class HttpStream(Stream):
                 srv.counters.reuse += 1
             self.sconn = sconn
             sent_at = ctx.now
-            if body_args is None:
+            if body is None:
                 self._send_head(sconn, head)
             else:
-                first, remaining, chunks = body_args
+                first, remaining, chunks = body
                 self.up = Pump(
                     conn, sconn, conf.bufsize,
                     head=head, first=first, remaining=remaining, chunks=chunks,
@@ -284,11 +282,11 @@ class HttpStream(Stream):
                 )  # fmt: skip
 
             # --- the response head: nearly always one wait and one read; else the general way
-            task = self.task
             received = b""
             response = None
             end = 0
             if self.up is None:
+                task = self.task
                 task.expire = expire = sent_at + bconf.server
                 if expire < task.timer:
                     ctx.timers.arm(task, expire)
@@ -300,9 +298,7 @@ class HttpStream(Stream):
                         if len(received) < conf.bufsize and not sconn.ready & ENDED:
                             sconn.ready &= ~IN
                         end = find_head_end(received, 0, conf.max_head) if received else -1
-                        if end == len(received):
-                            response = parse_response_head(received, request.method, room.cache)
-                        elif end > 0:
+                        if end > 0:
                             response = parse_response_head(
                                 received[:end], request.method, room.cache
                             )
@@ -315,49 +311,18 @@ class HttpStream(Stream):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
+            self.status = response.status
 
-            # --- the response
-            status = self.status = response.status
-            if status == 101 or (request.method == b"CONNECT" and status < 300):
-                await self._tunnel(response, received, rest)
-                return None
-            body = response.body
-            keep = (
-                request.keep_alive
-                and body != BODY_UNTIL_CLOSE
-                and not self.up_failed
+            # --- the response: nearly always complete, and both connections stay
+            if (
+                response.usual
+                and usual
+                and room.usual
+                and len(received) == response.content_length
                 and not ctx.pool.stopping
-                and not (conf.httpclose or bconf.httpclose)
-                and not (request.version == 10 and response.chunked)
-            )
-            if keep and request.version == 11 == response.version:
-                out = response.start_wire + response.wire
-            else:
-                line = _KEEP_ALIVE if keep else _CLOSE
-                out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
-            extra = b""
-            down_args: tuple[bytes, int, ChunkedReader | None] | None = None
-            if body == BODY_LENGTH:
-                length = response.content_length
-                have = len(received)
-                if have == length:
-                    out += received
-                elif have > length:
-                    out += received[:length]
-                    extra = received[length:]
-                else:
-                    down_args = (received, length, None)
-            elif body == BODY_NONE:
-                extra = received
-            elif body == BODY_CHUNKED:
-                down_args = (received, UNTIL_CLOSE, ChunkedReader())
-            else:
-                down_args = (received, UNTIL_CLOSE, None)
-            if conf.logasap:
-                self._log_now()
-            self.answered = True
-            up = self.up
-            if down_args is None and (up is None or up.done):
+            ):
+                out = response.message + received
+                self.answered = True
                 try:
                     sent = conn.send(out)
                 except BlockingIOError:
@@ -366,51 +331,113 @@ class HttpStream(Stream):
                 except OSError:
                     raise Stop(0, "CD") from None
                 self.bytes_read += sent
-                if sent < len(out):
+                if sent < len(out) or self.up is not None:
                     self.down = Pump(sconn, conn, 1, head=out[sent:], remaining=0)
                     await self._forward()
-            else:
-                if down_args is None:
-                    self.down = Pump(sconn, conn, 1, head=out, remaining=0)
-                else:
-                    first, remaining, chunks = down_args
-                    self.down = Pump(
-                        sconn, conn, conf.bufsize,
-                        head=out, first=first, remaining=remaining, chunks=chunks,
-                        splice=conf.splice,
-                    )  # fmt: skip
-                await self._forward()
-                if self.down.chunks is not None:
-                    extra = self.down.rest
-
-            # --- the end: both connections are between two messages, or are closed
-            if self.up_failed:
-                keep = False
-            elif up is not None and up.chunks is not None:
-                leftover = up.rest
-            if (
-                response.keep_alive
-                and not extra
-                and body != BODY_UNTIL_CLOSE
-                and not bconf.close_server
-                and not self.up_failed
-            ):
                 self.sconn = None
-                if bconf.reuse_private:
-                    self.kept = sconn
-                else:
-                    give_idle(sconn, ctx.now)
-            self.term_state = "----"
+                give_idle(sconn, ctx.now)
+                keep = True
+                self.term_state = "----"
+            else:
+                keep = await self._respond(request, response, received, rest)
+                if self.up is not None and self.up.chunks is not None:
+                    leftover = self.up.rest
         except Stop as stop:
-            keep = await self._stopped(stop, request, body_args is None)
+            keep = await self._stopped(stop, request, body is None)
             if keep and self.up is not None and self.up.chunks is not None:
                 leftover = self.up.rest
         finally:
             self._account()
         if keep:
             return leftover
+        if self.tunneled:
+            return None
         await linger(self)
         return None
+
+    def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
+        """(the body if all of it is here, what is behind it, what a pump has to read else)."""
+        length = request.content_length
+        if request.chunked:
+            return b"", b"", (rest, UNTIL_CLOSE, ChunkedReader())
+        if length <= 0:
+            return b"", rest, None
+        if len(rest) >= length:
+            self.bytes_uploaded += length
+            return rest[:length], rest[length:], None
+        return b"", b"", (rest, length, None)
+
+    async def _respond(
+        self, request: RequestHead, response: ResponseHead, received: bytes, rest: bytes
+    ) -> bool:
+        """Pass any response on, `received` being what came behind its head, and what is left of the
+        request's body. Whether the client connection goes on. Raises Stop."""
+        ctx = self.ctx
+        conf, bconf = self.conf, self.bconf
+        conn, sconn = self.conn, self.sconn
+        assert sconn is not None
+        status = response.status
+        if status == 101 or (request.method == b"CONNECT" and status < 300):
+            await self._tunnel(response, received, rest)
+            return False
+        mode = response.body
+        keep = (
+            request.keep_alive
+            and mode != BODY_UNTIL_CLOSE
+            and not self.up_failed
+            and not ctx.pool.stopping
+            and not (conf.httpclose or bconf.httpclose)
+            and not (request.version == 10 and response.chunked)
+        )
+        if keep and request.version == 11 == response.version:
+            out = response.message
+        else:
+            line = _KEEP_ALIVE if keep else _CLOSE
+            out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
+        extra = b""
+        body: _Body | None = None
+        if mode == BODY_LENGTH:
+            length = response.content_length
+            if len(received) >= length:
+                out += received[:length]
+                extra = received[length:]
+            else:
+                body = (received, length, None)
+        elif mode == BODY_NONE:
+            extra = received
+        elif mode == BODY_CHUNKED:
+            body = (received, UNTIL_CLOSE, ChunkedReader())
+        else:
+            body = (received, UNTIL_CLOSE, None)
+        if conf.logasap:
+            self._log_now()
+        self.answered = True
+        if body is None:
+            self.down = Pump(sconn, conn, 1, head=out, remaining=0)
+        else:
+            first, remaining, chunks = body
+            self.down = Pump(
+                sconn, conn, conf.bufsize,
+                head=out, first=first, remaining=remaining, chunks=chunks, splice=conf.splice,
+            )  # fmt: skip
+        await self._forward()
+        if self.down.chunks is not None:
+            extra = self.down.rest
+        if self.up_failed:
+            keep = False
+        elif (
+            response.keep_alive
+            and not extra
+            and mode != BODY_UNTIL_CLOSE
+            and not bconf.close_server
+        ):
+            self.sconn = None
+            if bconf.reuse_private:
+                self.kept = sconn
+            else:
+                give_idle(sconn, ctx.now)
+        self.term_state = "----"
+        return keep
 
     def _idle_connection(self, srv: Server) -> Connection | None:
         """An idle connection that `http-reuse` lets this request use."""
@@ -592,7 +619,7 @@ class HttpStream(Stream):
                 if status == 101:
                     raise BadMessage(502, "an upgrade that nobody asked for")
                 if request.version == 11:
-                    interim = response.start_wire + response.wire
+                    interim = response.message
                     self.bytes_read += len(interim)
                     await self._send(interim)
         except BadMessage:
@@ -684,7 +711,8 @@ class HttpStream(Stream):
         sconn = self.sconn
         assert sconn is not None
         self.answered = True
-        head = response.start_wire + response.wire
+        self.tunneled = True
+        head = response.message
         bufsize = self.conf.bufsize
         up = Pump(self.conn, sconn, bufsize, first=rest)
         down = Pump(sconn, self.conn, bufsize, first=received, head=head)
