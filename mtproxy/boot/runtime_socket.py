@@ -72,7 +72,16 @@ def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSock
 
     They are not counted, so that they work when the proxy is full.
     """
-    for one in sockets:
+    acceptors = [
         Acceptor(
             ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False
         )
+        for one in sockets
+    ]
+
+    def resume(_ctx: ThreadContext) -> None:
+        """What paused for want of descriptors tries again."""
+        for acceptor in acceptors:
+            acceptor.resume()
+
+    ctx.housekeepers.append(resume)

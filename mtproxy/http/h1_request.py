@@ -61,8 +61,8 @@ _UNUSUAL_METHODS: Final = frozenset({b"HEAD", b"CONNECT"})
 
 
 class RequestHead:
-    """A parsed request head. It belongs to one thread, and may serve many requests: whoever wants to
-    change anything does so in a `copy()`.
+    """A parsed request head. It belongs to one thread, and may serve many requests: whoever wants
+    to change anything does so in a `copy()`.
 
     `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or
     when the body is `chunked`. `keep_alive` is the client's wish after version and Connection,

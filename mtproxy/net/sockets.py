@@ -5,9 +5,7 @@ Called at start, on the main thread, and for the text forms of peers.
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
 import socket
 import stat
 
@@ -51,12 +49,7 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
     address = bind.address
     try:
         if address.kind is AddressKind.FD:
-            sock = socket.socket(fileno=address.fd)
-            sock.setblocking(False)
-            if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                sock.listen(backlog)
-            _tcp_options(sock, bind)
-            return sock
+            return _listen_inherited(address.fd, bind, backlog)
         family, where = sockaddr(address)
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
@@ -81,6 +74,19 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
             raise
     except OSError as e:
         raise BindError(f"cannot bind socket ({e.strerror or e}) for [{address.text}]") from e
+    return sock
+
+
+def _listen_inherited(fd: int, bind: BindSettings, backlog: int) -> socket.socket:
+    sock = socket.socket(fileno=fd)
+    try:
+        sock.setblocking(False)
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            sock.listen(backlog)
+        _tcp_options(sock, bind)
+    except BaseException:
+        sock.detach()  # what cannot be used is not ours to close
+        raise
     return sock
 
 
@@ -112,9 +118,10 @@ def _bind_unix(sock: socket.socket, bind: BindSettings, where: SockAddr) -> None
         os.unlink(temporary)
     sock.bind(temporary)
     try:
-        if bind.user or bind.group:
-            uid = _user_id(bind.user) if bind.user else -1
-            gid = _group_id(bind.group) if bind.group else -1
+        # names were looked up when the configuration was read
+        if bind.uid is not None or bind.gid is not None:
+            uid = -1 if bind.uid is None else bind.uid
+            gid = -1 if bind.gid is None else bind.gid
             os.chown(temporary, uid, gid)
         if bind.mode is not None:
             os.chmod(temporary, bind.mode)
@@ -122,14 +129,6 @@ def _bind_unix(sock: socket.socket, bind: BindSettings, where: SockAddr) -> None
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _user_id(user: str) -> int:
-    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid
-
-
-def _group_id(group: str) -> int:
-    return int(group) if group.isdigit() else grp.getgrnam(group).gr_gid
 
 
 def peer_text(peer: object) -> tuple[str, int]:

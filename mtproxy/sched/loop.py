@@ -155,7 +155,8 @@ def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:
             ctx.finish(tasklet)
         except Exception:  # noqa: BLE001 - one failing tasklet must not end the thread
             report_failure(ctx, tasklet.name)
-            ctx.finish(tasklet)
+            if tasklet.coro is not None:  # a callback may do better with the next event
+                ctx.finish(tasklet)
     ctx.running = None
     return n
 
@@ -168,6 +169,6 @@ def report_failure(ctx: ThreadContext, what: str) -> None:
     ctx.activity.errors += 1
     say(
         "alert",
-        f"thread {ctx.tid + 1}: {what} failed unexpectedly and was ended. "
-        f"Please report this:\n{traceback.format_exc()}",
+        f"thread {ctx.tid + 1}: {what} failed unexpectedly. Please report this:\n"
+        f"{traceback.format_exc()}",
     )

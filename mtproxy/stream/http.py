@@ -371,7 +371,8 @@ class HttpStream(Stream):
         self, request: RequestHead, response: ResponseHead, received: bytes, rest: bytes
     ) -> bool:
         """Pass any response on, `received` being what came behind its head, and what is left of the
-        request's body. Whether the client connection goes on. Raises Stop."""
+        request's body. Whether the client connection goes on. Raises Stop.
+        """
         ctx = self.ctx
         conf, bconf = self.conf, self.bconf
         conn, sconn = self.conn, self.sconn
@@ -601,7 +602,8 @@ class HttpStream(Stream):
         self, request: RequestHead, buf: bytes, seen: int
     ) -> tuple[ResponseHead | None, bytes]:
         """Parse the heads at the start of `buf`, passing interim ones on. Returns the final one, or None
-        while it is incomplete, and the bytes behind what was parsed. Raises Stop."""
+        while it is incomplete, and the bytes behind what was parsed. Raises Stop.
+        """
         conf = self.conf
         try:
             while buf:

@@ -379,6 +379,25 @@ def test_a_failure_is_reported_and_the_others_go_on(
     assert not ctx.tasklets
 
 
+def test_a_callback_that_failed_has_another_try(
+    ctx: ThreadContext, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An acceptor that fails with one connection must accept the next one."""
+    ran: list[int] = []
+
+    def step(_value: None) -> None:
+        ran.append(len(ran))
+        if len(ran) == 1:
+            fail()
+
+    tasklet = Tasklet(ctx, step, "accept")
+    for _ in range(2):
+        tasklet.wake()
+        run_turns(ctx)
+    assert ran == [0, 1]
+    assert capsys.readouterr().err.count("[ALERT]") == 1
+
+
 def test_a_task_that_failed_is_over(ctx: ThreadContext, capsys: pytest.CaptureFixture[str]) -> None:
     async def main() -> None:
         task.set_expire(ctx.now + 10_000)
