@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
+
+from mtproxy.base.stderr import write_error
 
 
 def say(severity: str, text: str) -> None:
-    """`severity` is NOTICE, WARNING or ALERT."""
-    print(
-        f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}",
-        file=sys.stderr,
-        flush=True,
-    )
+    """`severity` is NOTICE, WARNING or ALERT. Never blocks, see base.stderr."""
+    write_error(f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}\n")

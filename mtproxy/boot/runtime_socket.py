@@ -70,6 +70,7 @@ def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSock
     They are not counted, so that they work when the proxy is full.
     """
     for one in sockets:
-        Acceptor(
+        acceptor = Acceptor(
             ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False
         )
+        ctx.room.always_accepting.append(acceptor)

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from mtproxy.base.stderr import write_error
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -263,11 +264,9 @@ class CliSession:
         except CliError as error:
             yield self.severity_prefix(error.severity) + error.text + "\n"
         except Exception as error:  # noqa: BLE001  # one command's bug must not end the proxy
-            print(
+            write_error(
                 f"[ALERT]    ({os.getpid()}) : runtime command {command!r} failed unexpectedly. "
-                f"Please report this:\n{traceback.format_exc()}",
-                file=sys.stderr,
-                flush=True,
+                f"Please report this:\n{traceback.format_exc()}\n"
             )
             yield f"Internal error: {type(error).__name__}: {error}\n"
         if self.silent:

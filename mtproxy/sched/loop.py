@@ -10,13 +10,13 @@ The function is long on purpose: it is the hottest code of the program, and each
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
 from collections import deque
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import wall_offset_ms
+from mtproxy.base.stderr import write_error
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -129,7 +129,10 @@ def run_loop(ctx: ThreadContext) -> None:
         if normal or urgent:
             activity.long_rq += 1
         for flush in ctx.flushers:
-            flush()
+            try:
+                flush()
+            except Exception:
+                report_failure(ctx, "a flush of batched output")
 
     shared.stopped = True
 
@@ -162,9 +165,7 @@ def report_failure(ctx: ThreadContext, what: str) -> None:
     A stream's coroutine closes its connections itself on its way out.
     """
     ctx.activity.errors += 1
-    print(
+    write_error(
         f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {what} failed unexpectedly and was "
-        f"ended. Please report this:\n{traceback.format_exc()}",
-        file=sys.stderr,
-        flush=True,
+        f"ended. Please report this:\n{traceback.format_exc()}\n"
     )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.stderr import write_error
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
@@ -122,7 +123,7 @@ class Pool:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
-                os.sched_setaffinity(0, cpus)
+                self._bind_to(ctx, cpus)
             lock_stats.adopt(ctx.tid)
             setup(ctx)
             self._gate.wait()
@@ -136,6 +137,15 @@ class Pool:
             self._gate.abort()
             self.hard_stop()
             raise
+
+    def _bind_to(self, ctx: ThreadContext, cpus: frozenset[int]) -> None:
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError as e:
+            write_error(
+                f"[WARNING]  ({os.getpid()}) : thread {ctx.tid + 1} cannot be bound to CPUs "
+                f"{sorted(cpus)}: {e.strerror}\n"
+            )
 
     def _wake_a_sleeper(self, _tick: int) -> None:
         """A shared task is due earlier than the sleepers know: one of them must look again."""

@@ -72,6 +72,7 @@ class Room:
 
     __slots__ = (
         "acceptors",
+        "always_accepting",
         "backend_logs",
         "backends",
         "cache",
@@ -93,6 +94,8 @@ class Room:
         self.fronts: dict[str, FrontRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []
+        #: runtime sockets: without limits, and open until the end
+        self.always_accepting: list[Acceptor] = []
         self.others = 0
         self.others_tick = -1
 
@@ -114,6 +117,9 @@ class Room:
         for acceptor in self.acceptors:
             if acceptor.paused and not ctx.pool.stopping and not acceptor.gate.full():
                 acceptor.resume()
+        for acceptor in self.always_accepting:
+            if acceptor.paused:
+                acceptor.resume()  # no descriptor was left
 
 
 class FrontGate:
