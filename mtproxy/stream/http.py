@@ -2,9 +2,9 @@
 
 `HttpStream.run` is the coroutine of one client connection: read a head, hand it to `_transaction`,
 and again while the connection is kept. `_transaction` is HAProxy's process_stream for HTTP written
-as a straight line: backend, server, connection, request out, response head in, bodies, log. It is long
-because it is the hot path of the whole program; what is usual (a request without a body, a response
-that is complete, both connections kept) is written out in it, everything else stands in methods.
+as a straight line: backend, server, connection, request out, response head in, bodies, log. It is
+long because it is the hot path of the whole program; what is usual (a request without a body, a
+response that is complete, both connections kept) is written out, everything else stands in methods.
 """
 
 from __future__ import annotations
