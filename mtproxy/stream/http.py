@@ -173,7 +173,7 @@ class HttpStream(HttpExchange):
         self.request_line = request.start_line
         self.t_R = ctx.now - self.got_tick
         self.fe.counters.cum_req += 1
-        keep = False
+        keep = failed = False
         usual = request.usual and room.plain
         head = request.message
         body: _Body | None = None
@@ -279,16 +279,17 @@ class HttpStream(HttpExchange):
                 if self.up is not None and self.up.chunks is not None:
                     leftover = self.up.rest
         except Stop as stop:
+            failed = True
             keep = await self._stopped(stop, request, body is None)
             if keep and self.up is not None and self.up.chunks is not None:
                 leftover = self.up.rest
         finally:
+            unread = self.up_failed
             self._account()
         if keep:
             return leftover
-        if self.tunneled:
-            return None
-        await linger(self)
+        if failed or unread or leftover or conf.nolinger:
+            await linger(self)
         return None
 
     def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:

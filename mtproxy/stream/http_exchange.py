@@ -50,7 +50,6 @@ class HttpExchange(Stream):
         "got_tick",
         "kept",
         "ready_tick",
-        "tunneled",
         "up",
         "up_failed",
     )
@@ -68,8 +67,6 @@ class HttpExchange(Stream):
         self.answered = False
         #: the server takes no more of the request's body
         self.up_failed = False
-        #: the connection has become a tunnel, which closes both sides by itself
-        self.tunneled = False
         #: `http-reuse never`: the connection of this client alone, between two requests
         self.kept: Connection | None = None
         self.forwardfor_line: bytes | None = None
@@ -343,7 +340,6 @@ class HttpExchange(Stream):
         sconn = self.sconn
         assert sconn is not None
         self.answered = True
-        self.tunneled = True
         head = response.message
         bufsize = self.conf.bufsize
         up = Pump(self.conn, sconn, bufsize, first=rest)
