@@ -211,7 +211,7 @@ def _one(
     if prefix == "fd":
         if not rest.isascii() or not rest.isdigit():
             raise AddressError(f"file descriptor '{rest}' is not a number in '{written}'")
-        return [ParsedAddress(Address(AddressKind.FD, fd=int(rest), text=text))]
+        return [ParsedAddress(Address(AddressKind.FD, fd=decimal(rest), text=text))]
     if prefix == "abns":
         return [ParsedAddress(_path(AddressKind.ABNS, rest, text))]
     if prefix in ("unix", "uxst", "uxdg") or (not prefix and rest.startswith("/")):

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mtproxy.net.connection import IN
+from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Tasklet
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ class Acceptor:
                 if e.errno in _CONNECTION_ERRORS:
                     continue
                 if e.errno in _NO_RESOURCES:
+                    if ctx.shed(ctx):
+                        continue
+                    ctx.pool.run_everywhere(shed_here)
                     self.pause()
                     return
                 raise

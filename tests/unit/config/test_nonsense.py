@@ -26,6 +26,7 @@ def loaded(tmp_path: Path, text: str) -> tuple[Settings | None, list[str]]:
     [
         f"global\n nbthread {NINES}",
         f"global\n tune.bufsize {NINES}",
+        f"global\n stats socket fd@{NINES}",
         f"global\n hard-stop-after {NINES}s",
         f"global\n cpu-map {NINES} 1",
         f"global\n cpu-map 1 0-{NINES}",
@@ -47,9 +48,7 @@ def test_values_out_of_every_range(tmp_path: Path, line: str) -> None:
     assert any(f"c.cfg:{number}]" in message for message in messages)
 
 
-@pytest.mark.parametrize(
-    "line", [f"maxconn {NINES}", f"tune.runqueue-depth {NINES}", f"stats socket fd@{NINES}"]
-)
+@pytest.mark.parametrize("line", [f"maxconn {NINES}", f"tune.runqueue-depth {NINES}"])
 def test_values_without_a_limit_of_their_own(tmp_path: Path, line: str) -> None:
     """What the system cannot give is found out at start."""
     settings, messages = loaded(tmp_path, f"global\n {line}\n")
