@@ -187,3 +187,24 @@ def test_an_early_answer_then_the_body_then_a_next_request(proxy, serve) -> None
     assert wire.read_response("POST").body == b"early"
     wire.send(b"x" * size + b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
     assert wire.read_response().body == b"next"
+
+
+def test_reuse_never_keeps_the_clients_own_connection(proxy, serve, request, program) -> None:
+    """Also when the body came behind its head: the read that takes just the rest of it leaves the
+    connection marked as readable.
+    """
+    expect_failure(request, program, "a kept connection that reads as ready is not looked at")
+    pause = threading.Event()
+
+    def answer(wire: Wire) -> None:
+        while True:
+            wire.read_request()
+            wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n")
+            pause.wait(0.05)
+            wire.send(b"body")
+
+    server = serve(answer)
+    wire = proxy(http(server.port, be="http-reuse never")).connect()
+    for _ in range(3):
+        assert wire.request("GET / HTTP/1.1\nhost: a").body == b"body"
+    assert server.accepted == 1
