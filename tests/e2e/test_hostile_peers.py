@@ -18,12 +18,6 @@ FEW_DESCRIPTORS = in_shell("ulimit -n 100")
 MAXCONN = "    nbthread {threads}\n    maxconn 30\n    no strict-limits\n"
 
 
-def expect_failure(request: pytest.FixtureRequest, program: str, reason: str) -> None:
-    """What HAProxy does right already and mtproxy not yet."""
-    if program == "mtproxy":
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-
-
 # --- descriptors
 
 
@@ -89,18 +83,16 @@ def _info(running: Program, field: str) -> str:
 # --- clients
 
 
-def test_pipelined_requests_without_a_server(proxy, request, program: str) -> None:
+def test_pipelined_requests_without_a_server(proxy) -> None:
     """Three requests in one segment, no server: three answers."""
-    expect_failure(request, program, "what came behind a request that fails early is dropped")
     head = HTTP + "\nfrontend fe\n    bind fd@${fe}\n    default_backend be\nbackend be\n"
     wire = proxy(head).connect(seconds=1.0)
     wire.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 3)
     assert [wire.read_response().status for _ in range(3)] == [503] * 3
 
 
-def test_a_bad_chunk_that_came_with_the_head(proxy, serve, request, program: str) -> None:
+def test_a_bad_chunk_that_came_with_the_head(proxy, serve) -> None:
     """Nothing of a refused request is forwarded when all of it was there to be looked at."""
-    expect_failure(request, program, "the head is sent before the first chunk is looked at")
     running = proxy(http(serve(lambda wire: None).port))
     wire = running.connect()
     wire.send(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
@@ -109,9 +101,8 @@ def test_a_bad_chunk_that_came_with_the_head(proxy, serve, request, program: str
     assert running.stat("be", "s1")["stot"] == "0"
 
 
-def test_a_head_byte_by_byte_costs_little(proxy, origin: Origin, request, program: str) -> None:
+def test_a_head_byte_by_byte_costs_little(proxy, origin: Origin) -> None:
     """A slow loris at 14 kB: looking at the whole head again for every byte costs 0.4 ms each."""
-    expect_failure(request, program, "every byte has the whole head searched again")
     running = proxy(http(origin.port))
     head = b"GET /len/1 HTTP/1.1\r\nhost: a\r\n" + b"".join(
         b"x%d: %b\r\n" % (number, b"a" * 140) for number in range(95)
@@ -131,8 +122,7 @@ def test_a_head_byte_by_byte_costs_little(proxy, origin: Origin, request, progra
 # --- servers
 
 
-def test_a_bad_chunk_that_came_with_the_response_head(proxy, serve, request, program: str) -> None:
-    expect_failure(request, program, "the head is sent before the first chunk is looked at")
+def test_a_bad_chunk_that_came_with_the_response_head(proxy, serve) -> None:
 
     def answer(wire: Wire) -> None:
         wire.read_request()
@@ -142,9 +132,8 @@ def test_a_bad_chunk_that_came_with_the_response_head(proxy, serve, request, pro
     assert wire.request("GET / HTTP/1.1\nhost: a").status == 502
 
 
-def test_a_server_that_speaks_something_else(proxy, serve, request, program: str) -> None:
+def test_a_server_that_speaks_something_else(proxy, serve) -> None:
     """A 502 at once, not a 504 when its time is over."""
-    expect_failure(request, program, "a first line is judged only when the whole head has come")
 
     def banner(wire: Wire) -> None:
         wire.send(b"SSH-2.0-OpenSSH_9.2\r\n")
@@ -193,7 +182,6 @@ def test_reuse_never_keeps_the_clients_own_connection(proxy, serve, request, pro
     """Also when the body came behind its head: the read that takes just the rest of it leaves the
     connection marked as readable.
     """
-    expect_failure(request, program, "a kept connection that reads as ready is not looked at")
     pause = threading.Event()
 
     def answer(wire: Wire) -> None:
