@@ -86,6 +86,7 @@ class ThreadContext:
         "running",
         "shared",
         "shed",
+        "stopping",
         "tasklets",
         "tid",
         "timers",
@@ -116,6 +117,8 @@ class ThreadContext:
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context
         self.housekeepers: list[Message] = []
+        #: soft stop, as `Pool.stopping` says: this thread's own copy, read for every request
+        self.stopping = False
         #: idle splice pipes, kept by net.splice
         self.pipes: list[Any] = []
         #: how many more pipes may be made, see boot.limits

@@ -96,10 +96,6 @@ def is_quiet(conn: Connection) -> bool:
 
 def take_idle(task: Task, srv: Server) -> Connection | None:
     """The most recently used idle connection to `srv`, from now on woken with `task`, or None."""
-    if srv.epoch != srv.shared.epoch:
-        for stale in srv.refresh():
-            stale.close()
-        return None
     idle = srv.idle
     while idle:
         conn = idle.pop()
@@ -118,7 +114,7 @@ def give_idle(conn: Connection, now: int) -> None:
         conn.close()
         return
     idle = srv.idle
-    if mark.epoch != srv.shared.epoch or len(idle) >= IDLE_PER_SERVER:
+    if mark.epoch != srv.epoch or len(idle) >= IDLE_PER_SERVER:
         conn.close()
         return
     mark.since = now
@@ -127,7 +123,11 @@ def give_idle(conn: Connection, now: int) -> None:
 
 
 def purge_idle(srv: Server, now: int) -> None:
-    """Close idle connections that have waited too long. Called about once a second."""
+    """Close idle connections that have waited too long, or whose server went down meanwhile.
+
+    Called about once a second. A look at the shared state of a server for each request would cost
+    more than such a connection does harm: no session is given to a server that is down.
+    """
     idle = srv.idle
     if srv.epoch != srv.shared.epoch:
         for stale in srv.refresh():
