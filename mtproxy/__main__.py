@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable
 
+from mtproxy.base.stderr import open_standard_streams
+
 
 def _ctl(args: list[str]) -> int:
     from mtproxy.cli.client import ctl
@@ -35,6 +37,7 @@ CLIENTS: dict[str, Callable[[list[str]], int]] = {"ctl": _ctl, "locks": _locks, 
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point. Returns the exit code."""
+    open_standard_streams()
     args = sys.argv[1:] if argv is None else argv
     if args and args[0] in CLIENTS:
         return CLIENTS[args[0]](args[1:])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from typing import TextIO
+
+from mtproxy.base.stderr import write_error
 
 #: width of "[ALERT]" and its padding, so that the process numbers stand below each other
 _LABEL_WIDTH = 11
@@ -22,12 +23,15 @@ def line(severity: str, text: str, pid: int | None = None) -> str:
 
 
 def say(severity: str, text: str, stream: TextIO | None = None) -> None:
-    """Write the message to `stream` (standard error) at once.
+    """Write the message to `stream`, or to standard error without ever blocking.
 
-    A standard error that nobody reads any more, or a full disk behind it, is no reason to end what
-    was being reported: the message is lost then.
+    A reader that has gone, or a full disk, is no reason to end what was being reported: the
+    message is lost then.
     """
-    out = stream or sys.stderr
+    message = line(severity, text) + "\n"
+    if stream is None:
+        write_error(message)
+        return
     with contextlib.suppress(OSError):
-        out.write(line(severity, text) + "\n")
-        out.flush()
+        stream.write(message)
+        stream.flush()

@@ -16,7 +16,7 @@ from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
-from mtproxy.stream.connect import purge_idle
+from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats
 
@@ -66,6 +66,8 @@ def run(settings: Settings, options: CommandLine) -> int:
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
+        ctx.pipes_left = found.pipes
+        ctx.shed = shed_idle
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)

@@ -63,15 +63,21 @@ def connect(address: str, timeout: float = DEFAULT_TIMEOUT) -> socket.socket:
     """Connect to a path, `unix@path`, `abns@name` or HOST:PORT. Raises ClientError."""
     try:
         host, colon, port = address.rpartition(":")
-        if colon and port.isdigit() and "/" not in address and "@" not in address:
+        if (
+            colon
+            and port.isascii()
+            and port.isdigit()
+            and "/" not in address
+            and "@" not in address
+        ):
             return socket.create_connection((host.strip("[]"), int(port)), timeout)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(timeout)
             name = address.removeprefix("abns@")
-            sock.connect(
-                b"\0" + name.encode() if name != address else address.removeprefix("unix@")
-            )
+            # HAProxy pads abstract names with NUL to the full length, and so does mtproxy
+            abstract = b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
+            sock.connect(abstract if name != address else address.removeprefix("unix@"))
         except BaseException:
             sock.close()
             raise

@@ -41,7 +41,7 @@ def sockaddr(address: Address, port: int | None = None) -> tuple[int, SockAddr]:
 
 def abstract_name(name: str) -> bytes:
     """An abstract socket's name as HAProxy makes it: padded with NUL to the full length."""
-    return b"\0" + name.encode()[:107].ljust(107, b"\0")
+    return b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
 
 
 def listen(bind: BindSettings, backlog: int) -> socket.socket:
@@ -62,7 +62,7 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if bind.v4v6 else 1)
                 if bind.interface:
                     sock.setsockopt(
-                        socket.SOL_SOCKET, _SO_BINDTODEVICE, bind.interface.encode() + b"\0"
+                        socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
                     )
                 _tcp_options(sock, bind)
                 # SO_REUSEPORT lets a new process take over from an old one; a foreign owner of

@@ -53,14 +53,27 @@ class Pipe:
 
 
 def take_pipe(ctx: ThreadContext) -> Pipe | None:
-    """An empty pipe, or None when no descriptor is left (the caller copies instead)."""
+    """An empty pipe, or None at the limit or without descriptors (the caller copies instead)."""
     if ctx.pipes:
         pipe: Pipe = ctx.pipes.pop()
         return pipe
+    if ctx.pipes_left <= 0:
+        return None
     try:
-        return Pipe()
+        pipe = Pipe()
     except OSError:
         return None
+    ctx.pipes_left -= 1
+    return pipe
+
+
+def close_idle_pipes(ctx: ThreadContext) -> bool:
+    """Give back the descriptors of all pipes that are not in use; whether there were any."""
+    found = bool(ctx.pipes)
+    while ctx.pipes:
+        ctx.pipes.pop().close()
+        ctx.pipes_left += 1
+    return found
 
 
 def give_pipe(ctx: ThreadContext, pipe: Pipe) -> None:
@@ -69,3 +82,4 @@ def give_pipe(ctx: ThreadContext, pipe: Pipe) -> None:
         ctx.pipes.append(pipe)
     else:
         pipe.close()
+        ctx.pipes_left += 1

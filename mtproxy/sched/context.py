@@ -80,10 +80,12 @@ class ThreadContext:
         "normal",
         "now",
         "pipes",
+        "pipes_left",
         "pool",
         "room",
         "running",
         "shared",
+        "shed",
         "tasklets",
         "tid",
         "timers",
@@ -116,6 +118,11 @@ class ThreadContext:
         self.housekeepers: list[Message] = []
         #: idle splice pipes, kept by net.splice
         self.pipes: list[Any] = []
+        #: how many more pipes may be made, see boot.limits
+        self.pipes_left = 1 << 30
+        #: closes some of what this thread can do without, because no descriptor is left; returns
+        #: whether it closed any
+        self.shed: Callable[[ThreadContext], bool] = _nothing_to_shed
         #: the runtime objects of this thread, put here by boot (frontends, backends, …)
         self.room: Any = None
 
@@ -147,6 +154,15 @@ class ThreadContext:
                 seen.add(id(tasklet))
         for tasklet in self.tasklets:
             assert not tasklet.done
+
+
+def _nothing_to_shed(_ctx: ThreadContext) -> bool:
+    return False
+
+
+def shed_here(ctx: ThreadContext) -> None:
+    """The message to another thread that descriptors are wanted."""
+    ctx.shed(ctx)
 
 
 def _ended(_value: None) -> None:

@@ -124,7 +124,7 @@ class Pool:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
-                os.sched_setaffinity(0, cpus)
+                self._bind_to(ctx, cpus)
             lock_stats.adopt(ctx.tid)
             setup(ctx)
             self._gate.wait()
@@ -140,6 +140,15 @@ class Pool:
             say(
                 "alert",
                 f"thread {ctx.tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",
+            )
+
+    def _bind_to(self, ctx: ThreadContext, cpus: frozenset[int]) -> None:
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError as e:
+            say(
+                "warning",
+                f"thread {ctx.tid + 1} cannot be bound to CPUs {sorted(cpus)}: {e.strerror}",
             )
 
     def _wake_a_sleeper(self, _tick: int) -> None:

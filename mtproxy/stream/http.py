@@ -1,18 +1,13 @@
 """`mode http`: the client side of HTTP/1 and the way of one request.
 
-`HttpStream.run` is the coroutine of one client connection: read a head, hand it to `_transaction`, and
-again while the connection is kept. `_transaction` is HAProxy's process_stream for HTTP written as a
-straight line: backend, server, connection, request out, response head in, bodies, log. It is long
-because it is the hot path of the whole program: a call costs what a look-up table of rules would.
-
-Bodies that are complete when their head is read leave together with the head in one send; all others
-go through `Pump`s, stepped by the same coroutine in both directions at once (`_forward`), so that a
-server may answer before it has read the request, and a slow reader never blocks the other side.
+`HttpStream.run` is the coroutine of one client connection: read a head, hand it to `_transaction`,
+and again while the connection is kept. `_transaction` is HAProxy's process_stream for HTTP written
+as a straight line: backend, server, connection, request out, response head in, bodies, log. It is
+long because it is the hot path of the whole program; what is usual (a request without a body, a
+response that is complete, both connections kept) is written out, everything else stands in methods.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from mtproxy.http import replies
 from mtproxy.http.chunked import ChunkedReader
@@ -27,67 +22,25 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     parse_response_head,
 )
-from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import connect, give_idle, is_quiet, take_idle
+from mtproxy.stream.connect import connect, give_idle
+from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
 from mtproxy.stream.linger import linger
-from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
-from mtproxy.stream.stream import Stop, Stream
-from mtproxy.stream.tunnel import tunnel
+from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.stream import Stop
 
-if TYPE_CHECKING:
-    import socket
-
-    from mtproxy.proxy.server import Server
-    from mtproxy.sched.context import ThreadContext
-    from mtproxy.stream.room import FrontRoom
-
-_CLOSE = replies.CONNECTION_CLOSE_LINE
-_KEEP_ALIVE = replies.CONNECTION_KEEP_ALIVE_LINE
-
+#: pipelined requests after which other streams get a turn
+_FAIR = 16
 
 #: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
 type _Body = tuple[bytes, int, ChunkedReader | None]
 
 
-class HttpStream(Stream):
-    """One HTTP/1 client connection.
+class HttpStream(HttpExchange):
+    """One HTTP/1 client connection."""
 
-    `up` and `down` are the pumps of the current transaction, None where none is needed.
-    """
-
-    __slots__ = (
-        "answered",
-        "down",
-        "first",
-        "forwardfor_line",
-        "got_tick",
-        "kept",
-        "ready_tick",
-        "tunneled",
-        "up",
-        "up_failed",
-    )
-
-    def __init__(
-        self, ctx: ThreadContext, room: FrontRoom, sock: socket.socket, peer: object
-    ) -> None:
-        super().__init__(ctx, room, sock, peer)
-        self.up: Pump | None = None
-        self.down: Pump | None = None
-        self.first = True
-        #: ticks: ready for a request, and its first byte
-        self.ready_tick = self.got_tick = ctx.now
-        #: bytes of the response were sent to the client
-        self.answered = False
-        #: the server takes no more of the request's body
-        self.up_failed = False
-        #: the connection has become a tunnel, which closes both sides by itself
-        self.tunneled = False
-        #: `http-reuse never`: the connection of this client alone, between two requests
-        self.kept: Connection | None = None
-        self.forwardfor_line: bytes | None = None
+    __slots__ = ()
 
     # --- the client connection
     async def run(self) -> None:
@@ -101,6 +54,7 @@ class HttpStream(Stream):
         known = cache.request_heads
         bufsize = conf.bufsize
         buf = b""
+        in_a_row = 0
         try:
             while True:
                 now = ctx.now
@@ -165,6 +119,11 @@ class HttpStream(Stream):
                     return
                 buf = leftover
                 self.first = False
+                if buf:
+                    # requests in a row that are answered here would keep the thread from all others
+                    in_a_row += 1
+                    if not in_a_row % _FAIR:
+                        await self._yield_as_bulk()
         finally:
             if self.kept is not None:
                 self.kept.close()
@@ -181,7 +140,7 @@ class HttpStream(Stream):
                 await self._last_words(replies.early_reply(400))
 
     async def _timed_out(self, buf: bytes) -> None:
-        """A whole request did not come in time. An idle kept connection is closed without a word."""
+        """A whole request did not come in time. An idle connection is closed without a word."""
         if self.first or buf:
             self.null = not buf
             self.status = 408
@@ -209,23 +168,9 @@ class HttpStream(Stream):
         self.finish()
 
     async def _last_words(self, data: bytes) -> None:
-        """Send `data`, then close so that the client can read it although it may still be sending."""
+        """Send `data`, then close so that the client can read it though it may still be sending."""
         await self._send(data)
         await linger(self)
-
-    async def _send(self, data: bytes) -> None:
-        """Send `data` to the client. One that has gone, or does not read, is given up silently."""
-        pump = Pump(self.conn, self.conn, 1, head=data, remaining=0)
-        expire = self.ctx.now + self.conf.client
-        self.task.set_expire(expire)
-        while True:
-            try:
-                pump.step()
-            except SinkError:
-                return
-            if pump.done or self.ctx.now >= expire:
-                return
-            await park()
 
     # --- one request
     async def _transaction(self, request: RequestHead, rest: bytes) -> bytes | None:
@@ -236,14 +181,18 @@ class HttpStream(Stream):
         conn = self.conn
         self.request_line = request.start_line
         self.t_R = ctx.now - self.got_tick
-        self.fe.counters.cum_req += 1
-        keep = False
+        keep = failed = False
         usual = request.usual and room.plain
         head = request.message
         body: _Body | None = None
         here, leftover = b"", rest
         if not usual:
-            here, leftover, body = self._request_body(request, rest)
+            try:
+                here, leftover, body = self._request_body(request, rest)
+            except BadMessage as e:
+                await self._refuse(e)
+                return None
+        self.fe.counters.cum_req += 1
         try:
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
                 return await self._monitor(request, leftover, body is None)
@@ -343,23 +292,31 @@ class HttpStream(Stream):
                 if self.up is not None and self.up.chunks is not None:
                     leftover = self.up.rest
         except Stop as stop:
+            failed = True
             keep = await self._stopped(stop, request, body is None)
             if keep and self.up is not None and self.up.chunks is not None:
                 leftover = self.up.rest
         finally:
+            unread = self.up_failed
             self._account()
         if keep:
             return leftover
-        if self.tunneled:
-            return None
-        await linger(self)
+        if failed or unread or leftover or conf.nolinger:
+            await linger(self)
         return None
 
     def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
-        """(the body if all of it is here, what is behind it, what a pump has to read else)."""
+        """(what is here of the body and leaves with the head, what is behind the body, what a pump
+        has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
+        """
         length = request.content_length
         if request.chunked:
-            return b"", b"", (rest, UNTIL_CLOSE, ChunkedReader())
+            reader = ChunkedReader()
+            here = b"".join(reader.relay(rest))
+            self.bytes_uploaded += len(rest) - len(reader.rest)
+            if reader.done:
+                return here, reader.rest, None
+            return here, b"", (b"", UNTIL_CLOSE, reader)
         if length <= 0:
             return b"", rest, None
         if len(rest) >= length:
@@ -393,7 +350,7 @@ class HttpStream(Stream):
         if keep and request.version == 11 == response.version:
             out = response.message
         else:
-            line = _KEEP_ALIVE if keep else _CLOSE
+            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
         extra = b""
         body: _Body | None = None
@@ -407,7 +364,16 @@ class HttpStream(Stream):
         elif mode == BODY_NONE:
             extra = received
         elif mode == BODY_CHUNKED:
-            body = (received, UNTIL_CLOSE, ChunkedReader())
+            reader = ChunkedReader()
+            try:
+                out += b"".join(reader.relay(received))
+            except BadMessage:
+                self._count_failed_response()
+                raise Stop(502, "PH") from None
+            if reader.done:
+                extra = reader.rest
+            else:
+                body = (b"", UNTIL_CLOSE, reader)
         else:
             body = (received, UNTIL_CLOSE, None)
         if conf.logasap:
@@ -440,292 +406,6 @@ class HttpStream(Stream):
         self.term_state = "----"
         return keep
 
-    def _idle_connection(self, srv: Server) -> Connection | None:
-        """An idle connection that `http-reuse` lets this request use."""
-        bconf = self.bconf
-        if bconf.reuse_private:
-            return self._take_kept(srv)
-        if self.first and not (
-            bconf.reuse_first and srv.idle and (bconf.reuse_unproven or srv.idle[-1].mark.reused)
-        ):
-            return None
-        conn = take_idle(self.task, srv)
-        if conn is not None:
-            conn.mark.reused += 1
-        return conn
-
-    def _take_kept(self, srv: Server) -> Connection | None:
-        """`http-reuse never`: the connection that this client used before, if it fits and lives."""
-        kept, self.kept = self.kept, None
-        if kept is None:
-            return None
-        if kept.mark.server is srv and is_quiet(kept):
-            return kept
-        kept.close()
-        return None
-
-    # --- heads
-    def _request_head(self, request: RequestHead) -> bytes:
-        """The head as it goes to the server, with what options add to it."""
-        extra = b""
-        if self.bconf.forwardfor is not None or self.conf.forwardfor is not None:
-            extra = self._forwardfor(request)
-        if self.bconf.close_server or self.conf.httpclose:
-            if request.upgrade is None:
-                extra += _CLOSE
-        elif request.version == 10:
-            extra += _KEEP_ALIVE
-        return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
-
-    def _forwardfor(self, request: RequestHead) -> bytes:
-        """`option forwardfor` of the backend, else of the frontend (manual 4.2)."""
-        option = self.bconf.forwardfor or self.conf.forwardfor
-        assert option is not None
-        if option.if_none or (self.conf.forwardfor_if_none and self.bconf.forwardfor is None):
-            for header in request.headers:
-                if header[0] == option.header:
-                    return b""
-        line = self.forwardfor_line
-        if line is None:
-            line = b""
-            if self.client_ip != "unix" and not _in_network(self.client_ip, option.except_net):
-                line = option.header + b": " + self.client_ip.encode() + b"\r\n"
-            self.forwardfor_line = line
-        return line
-
-    # --- towards the server
-    def _send_head(self, sconn: Connection, head: bytes) -> None:
-        """Send a whole request; what the kernel does not take at once leaves through a pump."""
-        try:
-            sent = sconn.send(head)
-        except BlockingIOError:
-            sconn.ready &= ~OUT
-            sent = 0
-        except OSError:
-            return  # closed by the server; reading will tell
-        if sent < len(head):
-            self.up = Pump(self.conn, sconn, 1, head=head[sent:], remaining=0)
-
-    def _step_up(self) -> None:
-        """Move the request's body on. Raises Stop when the client fails."""
-        up = self.up
-        assert up is not None
-        received, sent = up.received, up.sent
-        phase = "D" if self.answered else "H"
-        try:
-            if not up.step():
-                return
-        except SourceError:
-            raise Stop(400, "C" + phase) from None
-        except BadMessage:
-            raise Stop(400, "P" + phase) from None
-        except SinkError:
-            # The server takes no more, but it may have answered: go on reading.
-            self.up_failed = True
-            return
-        now = self.ctx.now
-        if up.received != received:
-            self.client_expire = now + self.conf.client
-        if up.sent != sent:
-            self.server_expire = now + self.bconf.server
-
-    async def _response_head(
-        self, request: RequestHead, reused: bool, since: int, buf: bytes
-    ) -> tuple[ResponseHead, bytes]:
-        """Wait for the final response head; also returns the bytes read behind it.
-
-        The request's body flows meanwhile. `since` is when the request left, `buf` what has been read
-        of the response. Interim responses (1xx) are passed on to clients that know them. Raises Stop.
-        """
-        ctx = self.ctx
-        task = self.task
-        conf = self.conf
-        sconn = self.sconn
-        assert sconn is not None
-        self.server_expire = since + self.bconf.server
-        self.client_expire = since + conf.client
-        parsed = 0  # how much of buf was looked at without finding the end of a head
-        while True:
-            up = self.up
-            uploading = up is not None and not up.done and not self.up_failed
-            if uploading:
-                self._step_up()
-                assert up is not None
-                uploading = not up.done and not self.up_failed
-            if len(buf) > parsed:
-                response, buf = await self._parse_response(request, buf, parsed)
-                if response is not None:
-                    return response, buf
-                parsed = len(buf)
-            if sconn.ready & READABLE:
-                try:
-                    data = sconn.recv(conf.bufsize)
-                except BlockingIOError:
-                    sconn.ready &= OUT
-                    continue
-                except OSError:
-                    data = b""
-                if not data:
-                    if reused and not buf and not self.first:
-                        # It was closed while our request was on its way. The client saw a kept
-                        # connection work before and knows how to repeat: close without an answer,
-                        # as any connection may between two requests (RFC 9112 section 9.3.1).
-                        raise Stop(0, "SH")
-                    self._count_failed_response()
-                    raise Stop(502, "SH")
-                if len(data) < conf.bufsize and not sconn.ready & ENDED:
-                    sconn.ready &= ~IN
-                buf = buf + data if buf else data
-                continue
-            now = ctx.now
-            expire = self.server_expire
-            if uploading:
-                assert up is not None
-                if up.more:
-                    await self._yield_as_bulk()
-                    continue
-                if not up.blocked_on_sink and self.client_expire < expire:
-                    expire = self.client_expire
-            if now >= expire:
-                if expire == self.server_expire:
-                    self._count_failed_response()
-                    raise Stop(504, "sH")
-                raise Stop(408, "cH")
-            if self.conn.ready & ENDED and self._abort_on_close():
-                raise Stop(0, "CH")
-            task.expire = expire
-            if expire < task.timer:
-                ctx.timers.arm(task, expire)
-            await park()
-
-    async def _parse_response(
-        self, request: RequestHead, buf: bytes, seen: int
-    ) -> tuple[ResponseHead | None, bytes]:
-        """Parse the heads at the start of `buf`, passing interim ones on. Returns the final one, or None
-        while it is incomplete, and the bytes behind what was parsed. Raises Stop.
-        """
-        conf = self.conf
-        try:
-            while buf:
-                end = find_head_end(buf, 0, conf.max_head, seen)
-                if end < 0:
-                    break
-                response = parse_response_head(
-                    buf if end == len(buf) else buf[:end], request.method, self.room.cache
-                )
-                buf = b"" if end == len(buf) else buf[end:]
-                seen = 0
-                status = response.status
-                if status >= 200 or (status == 101 and request.upgrade is not None):
-                    return response, buf
-                if status == 101:
-                    raise BadMessage(502, "an upgrade that nobody asked for")
-                if request.version == 11:
-                    interim = response.message
-                    self.bytes_read += len(interim)
-                    await self._send(interim)
-        except BadMessage:
-            self._count_failed_response()
-            raise Stop(502, "PH") from None
-        return None, buf
-
-    def _count_failed_response(self) -> None:
-        srv, be = self.srv, self.be
-        assert srv is not None and be is not None
-        srv.counters.failed_resp += 1
-        be.counters.failed_resp += 1
-
-    async def _yield_as_bulk(self) -> None:
-        """There is more to move at once: let the others run first, then go on."""
-        task = self.task
-        task.queue = self.ctx.bulk
-        task.wake()
-        await park()
-        task.queue = self.ctx.normal
-
-    def _abort_on_close(self) -> bool:
-        """Whether a client that has gone takes its request with it (`option abortonclose`)."""
-        up = self.up
-        if up is not None and not up.done:
-            return False  # the pump will see it
-        return self.conf.abortonclose or self.bconf.abortonclose
-
-    # --- bodies
-    async def _forward(self) -> None:
-        """Run the response to its end, and what is left of the request's body beside it.
-
-        Raises Stop when either side fails or is silent for too long.
-        """
-        ctx = self.ctx
-        task = self.task
-        conf, bconf = self.conf, self.bconf
-        down = self.down
-        assert down is not None
-        up = self.up
-        self.client_expire = ctx.now + conf.client
-        self.server_expire = ctx.now + bconf.server
-        before = self.bytes_read
-        try:
-            while True:
-                uploading = up is not None and not up.done and not self.up_failed
-                if uploading:
-                    self._step_up()
-                    assert up is not None
-                    uploading = not up.done and not self.up_failed
-                now = ctx.now
-                if not down.done:
-                    received, sent = down.received, down.sent
-                    try:
-                        down.step()
-                    except SourceError:
-                        raise Stop(0, "SD") from None
-                    except BadMessage:
-                        raise Stop(0, "PD") from None
-                    except SinkError:
-                        raise Stop(0, "CD") from None
-                    if down.received != received:
-                        self.server_expire = now + bconf.server
-                    if down.sent != sent:
-                        self.client_expire = now + conf.client
-                if down.done and not uploading:
-                    return
-                if down.more or (uploading and up is not None and up.more):
-                    await self._yield_as_bulk()
-                    continue
-                expire = FOREVER
-                if down.blocked_on_sink or (uploading and up and not up.blocked_on_sink):
-                    expire = self.client_expire
-                if not down.done and not down.blocked_on_sink and self.server_expire < expire:
-                    expire = self.server_expire
-                if uploading and up and up.blocked_on_sink and self.server_expire < expire:
-                    expire = self.server_expire
-                if now >= expire:
-                    raise Stop(0, "cD" if expire == self.client_expire else "sD")
-                task.expire = expire
-                if expire < task.timer:
-                    ctx.timers.arm(task, expire)
-                await park()
-        finally:
-            self.bytes_read = before + down.sent
-
-    async def _tunnel(self, response: ResponseHead, received: bytes, rest: bytes) -> None:
-        """After 101, or 2xx to CONNECT: bytes both ways, whatever they mean."""
-        sconn = self.sconn
-        assert sconn is not None
-        self.answered = True
-        self.tunneled = True
-        head = response.message
-        bufsize = self.conf.bufsize
-        up = Pump(self.conn, sconn, bufsize, first=rest)
-        down = Pump(sconn, self.conn, bufsize, first=received, head=head)
-        self.up, self.down = up, down
-        self.term_state = "----"
-        before = self.bytes_read
-        try:
-            await tunnel(self, up, down)
-        finally:
-            self.bytes_read = before + down.sent
-
     # --- ends
     async def _monitor(self, request: RequestHead, rest: bytes, complete: bool) -> bytes | None:
         """`monitor-uri`: answered here, neither logged nor forwarded (manual 4.2)."""
@@ -741,7 +421,7 @@ class HttpStream(Stream):
         return None
 
     async def _send_reply(self, status: int, request: RequestHead, keep: bool) -> None:
-        connection = _CLOSE if not keep else _KEEP_ALIVE if request.version == 10 else b""
+        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
         data = replies.reply(status, connection, head_only=request.method == b"HEAD")
         self.bytes_read += len(data)
         await self._send(data)
@@ -827,11 +507,3 @@ def _is_monitor(target: bytes, monitor: bytes) -> bool:
     if not monitor.startswith(b"/") or target.startswith(b"/"):
         return False
     return b"/" + target.partition(b"://")[2].partition(b"/")[2] == monitor
-
-
-def _in_network(ip: str, network: str | None) -> bool:
-    if network is None:
-        return False
-    import ipaddress
-
-    return ipaddress.ip_address(ip) in ipaddress.ip_network(network, strict=False)

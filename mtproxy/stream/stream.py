@@ -239,7 +239,7 @@ class Stream:
 
     # --- the connection as a whole
     def open_session(self) -> None:
-        """Account for a client connection that is served here; its listener has counted it already."""
+        """Account for a client connection that is served here; its listener has counted it."""
         self.fe.counters.cum_sess += 1
         self.ctx.shared.conns += 1
         self.room.streams.add(self)
@@ -265,7 +265,7 @@ class Stream:
         be.counters.conn_cur += 1
 
     def leave_backend(self) -> None:
-        """Account for the end of the transaction's stay in its backend. Keeps the names for logs."""
+        """Account for the end of the transaction's stay in its backend; keep the names for logs."""
         be = self.be
         if be is not None:
             self.be = None
@@ -288,7 +288,7 @@ class Stream:
         srv.counters.cum_sess += 1
 
     def finish(self) -> None:
-        """The last act of a transaction: bytes and the log line. The stream is still in its backend.
+        """The last act of a transaction: bytes and log line. The stream is still in its backend.
 
         Bytes are counted on the server, or on the backend when there was no server: readers add a
         backend's servers to what it counts itself (see stats.totals).

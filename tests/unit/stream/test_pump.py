@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mtproxy.http.chunked import ChunkedReader
 from mtproxy.http.errors import BadMessage
-from mtproxy.net.connection import Connection
+from mtproxy.net.connection import IN, OUT, Connection
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.tasklet import Tasklet
 from mtproxy.stream import pump as pump_module
@@ -19,6 +21,8 @@ from mtproxy.testing.payload import payload
 from mtproxy.testing.pools import lone_context, poll
 
 SIZE = 1000
+#: the default buffer, less what is kept free for rewriting
+FULL = 16380
 
 
 class Line:
@@ -349,3 +353,44 @@ def test_a_sink_that_ended_its_own_side_may_still_be_written_to(line: Line) -> N
     pump = Pump(line.src, line.dst, SIZE, remaining=50_000, splice=False)
     assert settle(line, pump) == bytes(50_000)
     assert pump.done
+
+
+# --- work that does not go by bytes
+
+
+def source(data: bytes) -> Any:
+    """A connection that always has `data` to read, and counts how often it was asked."""
+    conn = SimpleNamespace(ready=IN | OUT, reads=0)
+
+    def recv(want: int) -> bytes:
+        conn.reads += 1
+        return data[:want]
+
+    conn.recv = recv
+    return conn
+
+
+def sink() -> Any:
+    """A connection that takes everything."""
+    return SimpleNamespace(ready=OUT, send=len)
+
+
+def test_a_buffer_of_tiny_chunks_ends_the_turn() -> None:
+    src = source(b"1\r\nx\r\n" * (FULL // 6))
+    pump = Pump(src, sink(), FULL, chunks=ChunkedReader())
+    assert pump.step()
+    assert src.reads == 1
+    assert pump.more
+    assert pump.step()
+    assert src.reads == 2
+    assert pump.sent > 0
+
+
+def test_large_chunks_go_on() -> None:
+    size = FULL - len(b"3ff4\r\n\r\n")
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    assert len(chunk) == FULL
+    src = source(chunk)
+    pump = Pump(src, sink(), FULL, chunks=ChunkedReader())
+    assert pump.step()
+    assert src.reads > 1

@@ -1,0 +1,55 @@
+"""How many connections and pipes a number of descriptors is good for."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import replace
+
+import pytest
+
+from mtproxy.base.settings import GlobalSettings, Settings
+from mtproxy.boot.limits import LimitError, fixed_descriptors, work_out
+
+
+def settings(**fields: object) -> Settings:
+    return Settings(replace(GlobalSettings(), **fields), (), (), {})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def hard_limit(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 1000))
+    monkeypatch.setattr(resource, "setrlimit", lambda _what, _limits: None)
+    return 1000
+
+
+def used(found: object, threads: int, maxconn: int, pipes: int) -> int:
+    return fixed_descriptors(settings(), threads) + 2 * maxconn + 2 * pipes * threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_without_maxconn_all_descriptors_are_shared_out(hard_limit: int, threads: int) -> None:
+    found = work_out(settings(), threads)
+    assert 300 < found.maxconn < 500
+    assert found.pipes * threads >= found.maxconn // 4 - threads
+    assert used(found, threads, found.maxconn, found.pipes) <= hard_limit
+
+
+def test_connections_come_before_pipes(hard_limit: int) -> None:
+    fixed = fixed_descriptors(settings(), 1)
+    most = (hard_limit - fixed) // 2
+    found = work_out(settings(maxconn=most), 1)
+    assert (found.maxconn, found.pipes) == (most, 0)
+    with pytest.raises(LimitError):
+        work_out(settings(maxconn=most + 1), 1)
+
+
+def test_few_connections_have_pipes_still(hard_limit: int) -> None:
+    found = work_out(settings(maxconn=4), 2)
+    assert found.pipes >= 8
+    assert used(found, 2, 4, found.pipes) <= found.maxsock
+
+
+def test_going_on_with_less(hard_limit: int) -> None:
+    found = work_out(settings(maxconn=100_000, strict_limits=False), 1)
+    assert found.warnings
+    assert used(found, 1, found.maxconn, found.pipes) <= hard_limit
