@@ -156,7 +156,7 @@ def _parse_after_empty_lines(data: bytes, cache: HeadCache) -> RequestHead:
 def _parse_block(
     head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache
 ) -> RequestBlock:
-    """The fields and the outgoing form of a header block (at `position`) that the cache does not know."""
+    """The fields and the outgoing form of a header block (at `position`) unknown to the cache."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")

@@ -152,7 +152,7 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
 def _parse_block(
     head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache
 ) -> ResponseBlock:
-    """The fields and the outgoing form of a header block (at `position`) that the cache does not know."""
+    """The fields and the outgoing form of a header block (at `position`) unknown to the cache."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")

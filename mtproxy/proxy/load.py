@@ -1,9 +1,9 @@
-"""How many sessions a frontend, backend or server has over all threads, cheap enough for every log line.
+"""Sessions of a frontend, backend or server over all threads, cheap enough for every log line.
 
-Each thread counts its own in `counters.conn_cur`. `Load` adds the other threads' counts to the own one;
-those are read once per tick at most, because reading what another thread writes costs several times
-a read of one's own. So the total may be a millisecond old in what others did, and exact in what this
-thread did. Owner thread only; `sides` is complete before traffic starts.
+Each thread counts its own in `counters.conn_cur`. `Load` adds the other threads' counts to the own
+one; those are read once per tick at most, because reading what another thread writes costs several
+times a read of one's own. So the total may be a millisecond old in what others did, and exact in
+what this thread did. Owner thread only; `sides` is complete before traffic starts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Protocol
 
 
 class Counted(Protocol):
+    """What has a number of sessions."""
+
     conn_cur: int
 
 

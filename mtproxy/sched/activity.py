@@ -22,6 +22,8 @@ FIELDS = (
 
 
 class Activity:
+    """One thread's counters of FIELDS. Written by the owner, read by reports."""
+
     __slots__ = FIELDS
 
     def __init__(self) -> None:

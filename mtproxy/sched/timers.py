@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class Timers:
+    """The expiries of one thread. Owner thread only."""
+
     __slots__ = ("buckets", "next", "ticks")
 
     def __init__(self) -> None:

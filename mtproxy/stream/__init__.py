@@ -1,1 +1,1 @@
-"""The way of a connection and of a request through the proxy: sessions, transactions, forwarding."""
+"""The way of a connection and of a request: sessions, transactions, forwarding."""

@@ -72,7 +72,7 @@ BADREQ: dict[str, object] = {
 
 
 class FakeRecord(SimpleNamespace):
-    """`FakeRecord(status=503)`: a usual transaction, apart from what is given. Unknown names fail."""
+    """`FakeRecord(status=503)`: a usual transaction but for what is given. Unknown names fail."""
 
     def __init__(self, **changes: object) -> None:
         unknown = changes.keys() - _DEFAULTS.keys()
