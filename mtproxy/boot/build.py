@@ -1,4 +1,4 @@
-"""From settings to runtime objects: what all threads share, and what each thread builds for itself."""
+"""From settings to runtime objects: what all threads share, and what each thread builds itself."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
 from mtproxy.stream.conf import BackConf, FrontConf
-from mtproxy.stream.connect import watch_idle
-from mtproxy.stream.room import FrontGate, FrontRoom, Room
+from mtproxy.stream.connect import prepare
+from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
@@ -48,6 +48,8 @@ class Shared:
     listeners: list[BoundListener]
     backends: dict[str, BackendShared] = field(default_factory=dict)
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
+    #: by position in `listeners`; only of those that are counted one by one
+    listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
 
 
@@ -63,6 +65,9 @@ def make_shared(
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
+    for number, listener in enumerate(listeners):
+        if listener.bind.maxconn or "socket-stats" in listener.proxy.options:
+            shared.listener_counters[number] = []
     return shared
 
 
@@ -92,10 +97,11 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
+        proxy = backend_shared.settings
+        confs[name] = conf = BackConf(proxy, settings.global_)
         for server in backend.servers:
-            watch_idle(ctx, server)
-        confs[name] = BackConf(backend_shared.settings)
-        room.backend_logs[name] = _logger(backend_shared.settings, shared, ctx, thread_logs)
+            prepare(ctx, server, conf, http=proxy.mode == "http")
+        room.backend_logs[name] = _logger(proxy, shared, ctx, thread_logs)
     for proxy in settings.proxies:
         if proxy.disabled or not proxy.is_frontend:
             continue
@@ -141,14 +147,16 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
     if max_accept <= 0:
         max_accept = 1 << 20
-    for number, listener in enumerate(shared.listeners, 1):
-        front = room.fronts[listener.proxy.name]
-        front.listener_id = number
+    for number, listener in enumerate(shared.listeners):
+        proxy, bind = listener.proxy, listener.bind
+        room.listeners[number] = listener_room = ListenerRoom(
+            room.fronts[proxy.name], bind.id or number + 1, shared.listener_counters.get(number)
+        )
         acceptor = Acceptor(
             ctx,
             listener.sock,
-            SessionStarter(listener.proxy.name, listener.proxy.mode),
-            FrontGate(ctx, front, shared.maxconn, listener.proxy.maxconn),
+            SessionStarter(proxy.name, proxy.mode, number),
+            FrontGate(ctx, listener_room, shared.maxconn, proxy.maxconn, bind.maxconn),
             max_accept,
         )
         room.acceptors.append(acceptor)

@@ -1,4 +1,4 @@
-"""How many connections the process may have, and the descriptors they need. Main thread, at start."""
+"""How many connections the process may have, and the descriptors they need. At start."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class LimitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """What was worked out."""
+
     #: client connections of the whole process
     maxconn: int
     #: descriptors that `maxconn` connections need
@@ -45,7 +47,8 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     """Find `maxconn` and raise the soft limit on open files to what it needs.
 
     A connection takes two descriptors, one on each side (manual 3.2 `maxconn`, `ulimit-n`,
-    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with less.
+    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with
+    less.
     """
     glob = settings.global_
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,10 +1,11 @@
-"""The process as the system sees it: daemon, pid file, root directory, user. Main thread, at start."""
+"""The process as the system sees it: daemon, pid file, root directory, user. At start."""
 
 from __future__ import annotations
 
 import grp
 import os
 import pwd
+import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -64,6 +65,23 @@ def confine(settings: GlobalSettings) -> None:
         raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
     except OSError as e:
         raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def make_dumpable() -> None:
+    """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
+    its user (manual 3.1). Raises ProcessError.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    # rarely used, and slow to load
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
+        raise ProcessError(f"cannot set the dumpable flag: {os.strerror(ctypes.get_errno())}")
 
 
 def stop_others(pids: Iterable[int], *, at_once: bool) -> None:

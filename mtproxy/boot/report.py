@@ -8,7 +8,7 @@ import sys
 
 def say(severity: str, text: str) -> None:
     """`severity` is NOTICE, WARNING or ALERT."""
-    print(
+    print(  # noqa: T201
         f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}",
         file=sys.stderr,
         flush=True,

@@ -10,11 +10,12 @@ import sys
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, process, runtime_socket
+from mtproxy.boot import build, limits, memory, process, runtime_socket
 from mtproxy.boot.report import say
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
-from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
+from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
 from mtproxy.stream.connect import purge_idle
 from mtproxy.sync import debug as lock_debug
@@ -24,14 +25,26 @@ DEFAULT_BACKLOG = 4096
 MAX_THREADS = 64
 
 
+def prepare(options: CommandLine) -> None:
+    """What has to be done before the configuration is read. May execute the program anew."""
+    if options.memory_limit_mb:
+        memory.restart_if_needed()
+
+
 def run(settings: Settings, options: CommandLine) -> int:
     """Start the proxy and serve until it is stopped. Returns the exit code."""
     glob = settings.global_
     nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
     quiet = glob.quiet or options.quiet
     _warn_about_the_gil(nbthread)
+    off = glob.disabled_features
+    if off >= {"noepoll", "nopoll"}:
+        say("ALERT", "[mtproxy.main()] No polling mechanism is left: epoll and poll are off.")
+        return 1
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
+        if options.memory_limit_mb:
+            memory.limit(options.memory_limit_mb, nbthread)
     except limits.LimitError as e:
         say("ALERT", f"[mtproxy.main()] {e}")
         return 1
@@ -53,6 +66,8 @@ def run(settings: Settings, options: CommandLine) -> int:
         if pidfile:
             process.write_pidfile(pidfile)
         process.confine(glob)
+        if glob.set_dumpable:
+            process.make_dumpable()
     except process.ProcessError as e:
         say("ALERT", f"[mtproxy.main()] {e}")
         return 1
@@ -60,12 +75,21 @@ def run(settings: Settings, options: CommandLine) -> int:
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)
-    depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
-    pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
+    pool = Pool(
+        nbthread,
+        runqueue_depth=int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH)),
+        cpu_map=glob.cpu_map,
+        use_epoll="noepoll" not in off,
+        max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
+    )
+    pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
+    if "nosplice" in off:
+        pipe_size = 0
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
+        ctx.pipe_size = pipe_size
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)
@@ -98,6 +122,7 @@ def _warn_about_the_gil(nbthread: int) -> None:
 
 
 def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]:
+    reuse_port = "noreuseport" not in settings.global_.disabled_features
     listeners: list[build.BoundListener] = []
     failures: list[str] = []
     for proxy in settings.proxies:
@@ -106,7 +131,7 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
         for bind in proxy.binds:
             backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
             try:
-                sock = listen(bind, backlog)
+                sock = listen(bind, backlog, reuse_port=reuse_port)
             except BindError as e:
                 kind = "proxy" if proxy.kind == "listen" else proxy.kind
                 failures.append(f"Starting {kind} {proxy.name}: {e}")
@@ -150,7 +175,8 @@ def _housekeeping(ctx: ThreadContext) -> None:
 
 
 class _ListenStop:
-    """Soft stop: every thread takes the listening sockets off its poller, then thread 0 closes them.
+    """Soft stop: every thread takes the listening sockets off its poller, then thread 0 closes
+    them.
 
     Closing them earlier would give their numbers to others while pollers still know them.
     """

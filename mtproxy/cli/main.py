@@ -60,6 +60,10 @@ def _serve(args: list[str]) -> int:
         os.chdir(cmdline.directory)
     if cmdline.check:
         return check_configuration(cmdline)
+    if cmdline.memory_limit_mb:
+        from mtproxy.boot.run import prepare
+
+        prepare(cmdline)
     settings = load_reported(cmdline)
     if settings is None:
         return 1
@@ -69,7 +73,7 @@ def _serve(args: list[str]) -> int:
             "(check for 'bind' directives) ! Exiting.",
             file=sys.stderr,
         )
-        return 2
+        return 1
     from mtproxy.boot.run import run
 
     return run(settings, cmdline)

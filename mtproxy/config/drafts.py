@@ -50,7 +50,6 @@ class ServerDraft:
     tfo: bool = False
     pool_max_conn: int = -1
     pool_purge_delay: int = 5000
-    pool_low_conn: int = 0
     max_reuse: int = -1
     source: Address | None = None
     proto: str | None = None
@@ -86,12 +85,29 @@ class ServerDraft:
             tfo=self.tfo,
             pool_max_conn=self.pool_max_conn,
             pool_purge_delay=self.pool_purge_delay,
-            pool_low_conn=self.pool_low_conn,
             max_reuse=self.max_reuse,
             source=self.source,
-            proto=self.proto,
             unresolved=self.unresolved,
         )
+
+
+def free_numbers(wanted: list[int | None]) -> list[int]:
+    """Ids as given; the others get the next free number, and every element moves it by one.
+
+    This is HAProxy's way, which statistics show: with ids (none, 1, none) the result is 2, 1, 4.
+    """
+    used = {number for number in wanted if number is not None}
+    result = []
+    following = 1
+    for number in wanted:
+        if number is None:
+            while following in used:
+                following += 1
+            number = following
+            used.add(number)
+        result.append(number)
+        following += 1
+    return result
 
 
 @dataclass(slots=True)
@@ -162,12 +178,13 @@ class ProxyDraft:
             else:
                 logs.append(entry)
         front = self.is_frontend
+        binds = zip(self.binds, free_numbers([bind.id for bind in self.binds]), strict=True)
         return ProxySettings(
             name=self.name,
             id=number,
             kind=self.kind,
             mode=self.mode,
-            binds=tuple(self.binds) if front else (),
+            binds=tuple(replace(bind, id=i) for bind, i in binds) if front else (),
             servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
             default_backend=self.default_backend if front else None,
             balance=self.balance,

@@ -132,7 +132,6 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("mode", _mode),
     BindOption("mss", _mss),
     BindOption("name", _text("name")),
-    BindOption("proto", _proto),
     BindOption("severity-output", _severity_output),
     BindOption("tcp-ut", _tcp_ut),
     BindOption("tfo", _set("tfo")),
@@ -140,6 +139,7 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("user", _user),
     BindOption("v4v6", _set("v4v6")),
     BindOption("v6only", _set("v6only")),
+    BindOption("proto", _proto, Support.NO_EFFECT, "every mode has just one multiplexer here"),
     BindOption(
         "expose-fd", _expose_fd, Support.NO_EFFECT, "listeners are not handed to a new process yet"
     ),

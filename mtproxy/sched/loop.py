@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
-#: events taken from one poll
-MAX_EVENTS = 200
+#: events taken from one poll (tune.maxpollevents)
+DEFAULT_MAX_EVENTS = 200
 
 
 def run_loop(ctx: ThreadContext) -> None:
@@ -38,6 +38,7 @@ def run_loop(ctx: ThreadContext) -> None:
     activity = ctx.activity
     urgent, normal, bulk = ctx.urgent, ctx.normal, ctx.bulk
     poll = ctx.epoll.poll
+    max_events = pool.max_events
     monotonic_ns = time.monotonic_ns
     event_fd = shared.event_fd
     tid = ctx.tid
@@ -48,7 +49,7 @@ def run_loop(ctx: ThreadContext) -> None:
         # --- wait for something to do
         if normal or urgent or bulk:
             activity.wake_tasks += 1
-            events = poll(0, MAX_EVENTS)
+            events = poll(0, max_events)
         else:
             shared.sleeping = True
             # From here every post() wakes us. What was posted before is seen by this popleft: it
@@ -63,10 +64,10 @@ def run_loop(ctx: ThreadContext) -> None:
                 if next_second < wake_at:
                     wake_at = next_second
                 wait_ms = wake_at - monotonic_ns() // 1_000_000
-                events = poll(wait_ms / 1000 if wait_ms > 0 else 0, MAX_EVENTS)
+                events = poll(wait_ms / 1000 if wait_ms > 0 else 0, max_events)
             else:
                 inbox.appendleft(message)
-                events = poll(0, MAX_EVENTS)
+                events = poll(0, max_events)
             shared.sleeping = False
         now = ctx.now = monotonic_ns() // 1_000_000
 
@@ -93,7 +94,7 @@ def run_loop(ctx: ThreadContext) -> None:
             message = inbox.popleft()
             try:
                 message(ctx)
-            except Exception:
+            except Exception:  # noqa: BLE001  # reported; the rest must go on
                 report_failure(ctx, "a message of another thread")
 
         # --- time
@@ -104,7 +105,7 @@ def run_loop(ctx: ThreadContext) -> None:
                 activity.tasksw += 1
                 try:
                     shared_task.run(ctx)
-                except Exception:
+                except Exception:  # noqa: BLE001  # reported; the rest must go on
                     report_failure(ctx, f"the shared task {shared_task!r}")
         if now >= next_second:
             next_second = now + 1000
@@ -113,7 +114,7 @@ def run_loop(ctx: ThreadContext) -> None:
             for keep in ctx.housekeepers:
                 try:
                     keep(ctx)
-                except Exception:
+                except Exception:  # noqa: BLE001  # reported; the rest must go on
                     report_failure(ctx, "housekeeping")
 
         # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
@@ -149,7 +150,7 @@ def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:
             tasklet.step(None)
         except StopIteration:
             ctx.finish(tasklet)
-        except Exception:
+        except Exception:  # noqa: BLE001  # reported; the rest must go on
             report_failure(ctx, tasklet.name)
             ctx.finish(tasklet)
     ctx.running = None
@@ -162,7 +163,7 @@ def report_failure(ctx: ThreadContext, what: str) -> None:
     A stream's coroutine closes its connections itself on its way out.
     """
     ctx.activity.errors += 1
-    print(
+    print(  # noqa: T201
         f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {what} failed unexpectedly and was "
         f"ended. Please report this:\n{traceback.format_exc()}",
         file=sys.stderr,

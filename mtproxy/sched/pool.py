@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import Message, ThreadContext
-from mtproxy.sched.loop import run_loop
+from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
@@ -33,7 +33,7 @@ DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
 class _SignalPipe:
-    """Wakes thread 0 when a signal came in between two Python instructions (signal.set_wakeup_fd)."""
+    """Wakes thread 0 when a signal came between two Python instructions (signal.set_wakeup_fd)."""
 
     def __init__(self, ctx: ThreadContext) -> None:
         self.rd, self.wr = socket.socketpair()
@@ -53,7 +53,8 @@ class _SignalPipe:
 class Pool:
     """All threads of the process.
 
-    `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on.
+    `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
+    `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
     """
 
     def __init__(
@@ -63,17 +64,20 @@ class Pool:
         runqueue_depth: int = DEFAULT_RUNQUEUE_DEPTH,
         cpu_map: Mapping[int, frozenset[int]] | None = None,
         watchdog_ms: int = 5000,
+        use_epoll: bool = True,
+        max_events: int = DEFAULT_MAX_EVENTS,
     ) -> None:
         self.nbthread = nbthread
         self.runqueue_depth = runqueue_depth
         self.wait_queue_budget = DEFAULT_WAIT_QUEUE_BUDGET
         self.cpu_map = dict(cpu_map or {})
+        self.max_events = max_events
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()
         self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
         self.wait_queue.on_earlier = self._wake_a_sleeper
-        self.contexts = [ThreadContext(tid, self) for tid in range(nbthread)]
+        self.contexts = [ThreadContext(tid, self, use_epoll=use_epoll) for tid in range(nbthread)]
         self.shareds = [ctx.shared for ctx in self.contexts]
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
@@ -88,8 +92,8 @@ class Pool:
     def run(self, setup: Message, ready: Message | None = None) -> None:
         """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
 
-        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that moment.
-        A thread whose set-up raises stops the whole pool: `failed` is set.
+        No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
+        moment. A thread whose set-up raises stops the whole pool: `failed` is set.
         """
         self._ready = ready
         main = self.contexts[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
+from mtproxy.net.sockets import buffer_options, keepalive_options
 
 #: a timeout that never expires, still a number that can be added to a tick
 FOREVER = NEVER >> 1
@@ -41,7 +42,9 @@ class FrontConf:
         "max_head",
         "monitor_uri",
         "nolinger",
-        "tcpka",
+        "socket_options",
+        "splice_request",
+        "splice_response",
     )
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
@@ -56,7 +59,18 @@ class FrontConf:
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
         self.nolinger = "nolinger" in options
-        self.tcpka = bool(options & {"tcpka", "clitcpka"})
+        #: what every accepted connection is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.client", 0)),
+            int(global_.tune.get("tune.sndbuf.client", 0)),
+        )
+        if "clitcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.clitcpka_cnt, proxy.clitcpka_idle, proxy.clitcpka_intvl
+            )
+        #: splice bodies from their first byte on; see stream.pump
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.logasap = "logasap" in options
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
@@ -79,11 +93,14 @@ class BackConf:
         "reuse_unproven",
         "server",
         "server_fin",
-        "tcpka",
+        "socket_options",
+        "source",
+        "splice_request",
+        "splice_response",
         "tunnel",
     )
 
-    def __init__(self, proxy: ProxySettings) -> None:
+    def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
@@ -104,5 +121,17 @@ class BackConf:
         self.reuse_first = reuse in ("aggressive", "always")
         #: ... even one that was never reused before
         self.reuse_unproven = reuse == "always"
-        self.tcpka = bool(options & {"tcpka", "srvtcpka"})
+        #: what every connection to a server is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.server", 0)),
+            int(global_.tune.get("tune.sndbuf.server", 0)),
+        )
+        if "srvtcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.srvtcpka_cnt, proxy.srvtcpka_idle, proxy.srvtcpka_intvl
+            )
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        #: source address of servers that have none of their own
+        self.source = proxy.source

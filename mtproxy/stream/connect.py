@@ -4,9 +4,9 @@ Idle server connections wait in `Server.idle`, still registered with the poller 
 watch tasklet of their server: any event on an idle connection (bytes nobody asked for, a hang-up)
 closes it. Each thread keeps its own; nothing here is shared.
 
-Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried again on
-the same server after a second's pause at most; the last attempt goes to another server where
-redispatching is allowed.
+Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried
+again on the same server after a second's pause at most; the last attempt goes to another server
+where redispatching is allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import peer_text, set_keepalive, sockaddr
+from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
@@ -28,12 +28,19 @@ if TYPE_CHECKING:
 
 #: pause before the same server is tried again, ms
 TURN_AROUND = 1000
-#: an idle server connection that nobody used for so long is closed, ms
-IDLE_MAX = 5000
-#: idle connections kept per server and thread
+#: idle connections kept per server and thread, whatever `pool-max-conn` allows
 IDLE_PER_SERVER = 512
 _LOCAL_TROUBLE = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAGAIN}
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.EADDRNOTAVAIL,
+        errno.EADDRINUSE,
+        errno.EAFNOSUPPORT,
+        errno.EAGAIN,
+    }
 )
 
 
@@ -52,13 +59,34 @@ class ServerMark:
         self.since = 0
 
 
-def watch_idle(ctx: ThreadContext, srv: Server) -> None:
-    """Make the tasklet that any event on an idle connection of `srv` wakes. Once per thread."""
+def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> None:
+    """Work out how connections to `srv` are made and kept. Once per thread, before it serves.
+
+    `http`: the backend's mode; TCP fast open needs data to send, which only HTTP surely has.
+    """
+    settings = srv.settings
+    # any event on an idle connection wakes this
     srv.watch = Tasklet(ctx, lambda _value: close_ended(srv), "idle-watch")
+    srv.socket_options = conf.socket_options + user_timeout_option(settings.tcp_ut)
+    if settings.tfo and http:
+        srv.socket_options += FAST_OPEN
+    srv.source = settings.source or conf.source
+    srv.purge_delay = settings.pool_purge_delay
+    srv.max_idle = IDLE_PER_SERVER
+    # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
+    if settings.pool_max_conn >= 0:
+        srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
+        srv.idle_limited = True
+    if srv.purge_delay == 0:
+        srv.max_idle = 0
+    if settings.max_reuse >= 0:
+        srv.max_reuse = settings.max_reuse
 
 
 def close_ended(srv: Server) -> None:
-    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked for."""
+    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked
+    for.
+    """
     alive = [conn for conn in srv.idle if not conn.ready & READABLE]
     if len(alive) < len(srv.idle):
         for conn in srv.idle:
@@ -93,12 +121,22 @@ def give_idle(conn: Connection, now: int) -> None:
         conn.close()
         return
     idle = srv.idle
-    if mark.epoch != srv.shared.epoch or len(idle) >= IDLE_PER_SERVER:
+    if (
+        mark.epoch != srv.shared.epoch
+        or len(idle) >= srv.max_idle
+        or mark.reused >= srv.max_reuse
+        or (srv.idle_limited and _idle_everywhere(srv) >= srv.max_idle)
+    ):
         conn.close()
         return
     mark.since = now
     conn.tasklet = srv.watch
     idle.append(conn)
+
+
+def _idle_everywhere(srv: Server) -> int:
+    """Idle connections of all threads; those of others may be a moment old."""
+    return sum([len(side.idle) for side in srv.shared.sides])
 
 
 def _drained(conn: Connection) -> bool:
@@ -116,14 +154,16 @@ def _drained(conn: Connection) -> bool:
 
 
 def purge_idle(srv: Server, now: int) -> None:
-    """Close idle connections that have waited too long. Called about once a second."""
+    """Close idle connections that nobody has used for `pool-purge-delay`. Called about once a
+    second.
+    """
     idle = srv.idle
     if srv.epoch != srv.shared.epoch:
         for stale in srv.refresh():
             stale.close()
         return
     while idle:
-        if now - idle[0].mark.since < IDLE_MAX:
+        if now - idle[0].mark.since < srv.purge_delay:
             return
         idle.popleft().close()
 
@@ -165,8 +205,6 @@ async def connect(stream: Stream) -> Connection:
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
                 conn.mark = ServerMark(srv)
-                if conf.tcpka:
-                    set_keepalive(conn.sock)
                 return conn
             conn.close()
         if left <= 0:
@@ -190,7 +228,7 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    conn = open_connection(stream.ctx, family, where, stream.task)
+    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
     stream.server_ip, stream.server_port = peer_text(where)
     return conn
 
@@ -199,7 +237,9 @@ _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
 def _may_redispatch(conf: BackConf, left: int) -> bool:
-    """Whether the retry with `left` more behind it may go to another server (`option redispatch`)."""
+    """Whether the retry with `left` more behind it may go to another server (`option
+    redispatch`).
+    """
     interval = conf.redispatch
     if interval == 0:
         return False
