@@ -119,6 +119,10 @@ class ServerSettings:
     source: Address | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
+    #: `rise`, which reports give as the health of a server that is not checked
+    rise: int = 2
+    #: `id` was given rather than counted
+    forced_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,8 @@ class ProxySettings:
     srvtcpka_intvl: int | None = None
     #: source address of the connections to the servers
     source: Address | None = None
+    #: `id` was given rather than counted
+    forced_id: bool = False
 
     @property
     def is_frontend(self) -> bool:

@@ -73,12 +73,11 @@ def make_shared(
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
-    if not ctx.room.quiet:
-        if level == syslog.EMERG:
-            # as HAProxy words it on standard error
-            say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
-        else:
-            say("WARNING", text)
+    if level == syslog.EMERG:
+        # as HAProxy words it on standard error
+        say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+    else:
+        say("WARNING", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -90,7 +89,6 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     # the keyword counts the end of the head as one
     max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
     room = Room(HeadCache(max_headers))
-    room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
     ctx.flushers.append(thread_logs.flush)

@@ -60,14 +60,22 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
         budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
         maxconn = max(_MIN_MAXCONN, (budget - fixed) // 2)
     needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
-    if needed > ceiling:
+    if needed > ceiling and not _raise_hard_limit(needed):
         message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
-        warnings.append(f"{message}. This will fail in >= v2.3")
-        warnings[-1] = f"{message}; going on with what is allowed ('no strict-limits')."
+        warnings.append(f"{message}; going on with what is allowed ('no strict-limits').")
         needed = ceiling
         maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
-    if soft != resource.RLIM_INFINITY and soft < needed:
+    if soft != resource.RLIM_INFINITY and soft < needed <= ceiling:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     return Limits(maxconn, needed, tuple(warnings))
+
+
+def _raise_hard_limit(needed: int) -> bool:
+    """Allow more open files than we were started with: a privilege."""
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, needed))
+    except (ValueError, OSError):
+        return False
+    return True

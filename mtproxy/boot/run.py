@@ -11,7 +11,7 @@ from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
 from mtproxy.boot import build, limits, memory, process, runtime_socket
-from mtproxy.boot.report import say
+from mtproxy.boot.report import say, silence
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
@@ -35,7 +35,8 @@ def run(settings: Settings, options: CommandLine) -> int:
     """Start the proxy and serve until it is stopped. Returns the exit code."""
     glob = settings.global_
     nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    quiet = glob.quiet or options.quiet
+    if glob.quiet:
+        silence()
     _warn_about_the_gil(nbthread)
     off = glob.disabled_features
     if off >= {"noepoll", "nopoll"}:
@@ -99,8 +100,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         process.stop_others(options.stop_pids, at_once=options.stop_at_once)
-        if not quiet:
-            _announce(settings, nbthread)
+        _announce(settings, nbthread)
         gc.collect()
         gc.freeze()
 
@@ -134,7 +134,8 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
                 sock = listen(bind, backlog, reuse_port=reuse_port)
             except BindError as e:
                 kind = "proxy" if proxy.kind == "listen" else proxy.kind
-                failures.append(f"Starting {kind} {proxy.name}: {e}")
+                where = f"{bind.location.file}:{bind.location.line}"
+                failures.append(f"Binding [{where}] for {kind} {proxy.name}: {e}")
             else:
                 listeners.append(build.BoundListener(proxy, bind, sock))
     return listeners, failures

@@ -42,7 +42,8 @@ def bind_all(settings: Settings) -> tuple[list[BoundSocket], list[str]]:
             backlog = one.bind.backlog or _BACKLOG
             sockets.append(BoundSocket(one, listen(one.bind, backlog, reuse_port=reuse_port)))
         except BindError as e:
-            failures.append(f"Starting proxy GLOBAL: {e}")
+            place = one.bind.location
+            failures.append(f"Binding [{place.file}:{place.line}] for frontend GLOBAL: {e}")
     return sockets, failures
 
 

@@ -40,7 +40,13 @@ def main(argv: list[str] | None = None) -> int:
 def _serve(args: list[str]) -> int:
     """HAProxy's command line: run a configuration, or check it."""
     from mtproxy.cli.args import HELP, USAGE, UsageError, parse_args
-    from mtproxy.cli.check import check_condition, check_configuration, load_reported, version_text
+    from mtproxy.cli.check import (
+        check_condition,
+        check_configuration,
+        is_quiet,
+        load_reported,
+        version_text,
+    )
     from mtproxy.config import has_listener
 
     try:
@@ -68,11 +74,12 @@ def _serve(args: list[str]) -> int:
     if settings is None:
         return 1
     if not has_listener(settings):
-        print(
-            f"[ALERT]    ({os.getpid()}) : [mtproxy.main()] No enabled listener found "
-            "(check for 'bind' directives) ! Exiting.",
-            file=sys.stderr,
-        )
+        if not is_quiet(cmdline):
+            print(
+                f"[ALERT]    ({os.getpid()}) : [mtproxy.main()] No enabled listener found "
+                "(check for 'bind' directives) ! Exiting.",
+                file=sys.stderr,
+            )
         return 1
     from mtproxy.boot.run import run
 

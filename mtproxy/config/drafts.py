@@ -77,7 +77,7 @@ class ServerDraft:
             address=self.address,
             weight=self.weight,
             backup=self.backup,
-            disabled=self.disabled or self.unresolved,
+            disabled=self.disabled,
             check=check,
             location=self.location,
             hostname=self.hostname,
@@ -88,6 +88,8 @@ class ServerDraft:
             max_reuse=self.max_reuse,
             source=self.source,
             unresolved=self.unresolved,
+            rise=self.rise,
+            forced_id=self.id is not None,
         )
 
 
@@ -204,6 +206,7 @@ class ProxyDraft:
             redispatch=self.redispatch,
             monitor_uri=None if self.monitor_uri is None else self.monitor_uri.encode(),
             source=self.source,
+            forced_id=self.id is not None,
             **self.keepalive_probes,
         )
 
@@ -217,6 +220,8 @@ class GlobalDraft:
     logs: list[LogSettings] = field(default_factory=list)
     stats_binds: list[BindSettings] = field(default_factory=list)
     stats_timeout: int = 10_000
+    #: how many proxies stood before the first statement about runtime sockets; see `freeze`
+    stats_position: int | None = None
     tune: dict[str, int | str | bool] = field(default_factory=dict)
     disabled_features: set[str] = field(default_factory=set)
     unix_bind: dict[str, object] = field(default_factory=dict)

@@ -260,6 +260,7 @@ def _bind(ctx: Context, st: Statement) -> None:
 
 def _stats_socket(ctx: Context, st: Statement) -> None:
     text = st.required(2, "an address", taken=2)
+    ctx.note_stats()
     ctx.global_.stats_binds.extend(_binds(ctx, st, 2, f"stats socket {text}"))
 
 
@@ -268,6 +269,7 @@ def _stats_timeout(ctx: Context, st: Statement) -> None:
     value = time("stats timeout", st.required(2, "a time", taken=2))
     if not value:
         raise ConfigError("'stats timeout' expects a positive time")
+    ctx.note_stats()
     ctx.global_.stats_timeout = value
 
 

@@ -184,7 +184,15 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
     """The immutable configuration; call it only when there are no alerts."""
     global_ = ctx.global_.freeze()
     proxies: list[ProxySettings] = []
-    for draft, number in zip(ctx.proxies, free_numbers([p.id for p in ctx.proxies]), strict=True):
+    wanted = [proxy.id for proxy in ctx.proxies]
+    position = ctx.global_.stats_position
+    if position is not None:
+        # to HAProxy the runtime sockets are a proxy too, which takes a number
+        wanted.insert(position, None)
+    numbers = free_numbers(wanted)
+    if position is not None:
+        del numbers[position]
+    for draft, number in zip(ctx.proxies, numbers, strict=True):
         ids = free_numbers([server.id for server in draft.servers])
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))

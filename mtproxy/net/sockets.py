@@ -89,8 +89,18 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
             sock.close()
             raise
     except OSError as e:
-        raise BindError(f"cannot bind socket ({e.strerror or e}) for [{address.text}]") from e
+        raise BindError(_cannot_bind(address, e.strerror or str(e))) from e
     return sock
+
+
+def _cannot_bind(address: Address, reason: str) -> str:
+    """HAProxy's words."""
+    match address.kind:
+        case AddressKind.UNIX | AddressKind.ABNS:
+            return f"cannot bind UNIX socket ({reason}) [{address.host}]"
+        case AddressKind.FD:
+            return f"cannot listen on descriptor {address.fd} ({reason})"
+    return f"cannot bind socket ({reason}) for [{address.host}:{address.port}]"
 
 
 def _tcp_options(sock: socket.socket, bind: BindSettings) -> None:

@@ -75,6 +75,7 @@ class ServerState:
         "settings",
         "side_counters",
         "sides",
+        "unresolved",
         "weight",
     )
 
@@ -90,7 +91,9 @@ class ServerState:
         self.address = settings.address
         self.lock = Lock(LockLabel.SERVER)
         self.weight = settings.weight
-        self.maint = settings.disabled
+        self.maint = settings.disabled or settings.unresolved
+        #: in maintenance because its name has no address
+        self.unresolved = settings.unresolved
         self.drain = False
         check = settings.check
         #: None: not checked, hence up as long as it is not in maintenance

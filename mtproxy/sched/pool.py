@@ -11,6 +11,7 @@ import faulthandler
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -126,7 +127,7 @@ class Pool:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
-                os.sched_setaffinity(0, cpus)
+                _bind_to_cpus(ctx.tid, cpus)
             lock_stats.adopt(ctx.tid)
             setup(ctx)
             self._gate.wait()
@@ -183,6 +184,19 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _bind_to_cpus(tid: int, cpus: frozenset[int]) -> None:
+    """Have this thread run on `cpus` only. CPUs that are not there are no reason to stop."""
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as e:
+        print(  # noqa: T201
+            f"[WARNING]  ({os.getpid()}) : thread {tid + 1} is not bound to CPU "
+            f"{', '.join(map(str, sorted(cpus)))} (cpu-map): {e.strerror}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:

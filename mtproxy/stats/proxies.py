@@ -293,7 +293,7 @@ def server_row(
 def server_status(state: ServerState) -> str:
     """The status column of a server."""
     if state.maint:
-        return "MAINT"
+        return "MAINT (resolution)" if state.unresolved else "MAINT"
     health = state.health
     if state.drain:
         if health is None or health.full or not health.up:

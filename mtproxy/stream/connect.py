@@ -117,7 +117,7 @@ def give_idle(conn: Connection, now: int) -> None:
     """Keep a server connection that is between two requests. Closes it if it cannot be kept."""
     mark = conn.mark
     srv = mark.server
-    if conn.ready & READABLE and not _drained(conn):
+    if not is_quiet(conn):
         conn.close()
         return
     idle = srv.idle
@@ -139,8 +139,29 @@ def _idle_everywhere(srv: Server) -> int:
     return sum([len(side.idle) for side in srv.shared.sides])
 
 
-def _drained(conn: Connection) -> bool:
-    """The last read was exactly full: find out whether anything more came."""
+def reuse_kept(conn: Connection, srv: Server) -> bool:
+    """Whether a connection that one client alone uses (`http-reuse never`) carries its next request
+    to `srv` too; counts it. Otherwise the caller closes it.
+    """
+    mark = conn.mark
+    if (
+        mark.server is not srv
+        or mark.epoch != srv.shared.epoch
+        or mark.reused >= srv.max_reuse
+        or not is_quiet(conn)
+    ):
+        return False
+    mark.reused += 1
+    return True
+
+
+def is_quiet(conn: Connection) -> bool:
+    """Whether nothing came on a connection between two messages, neither bytes nor an end.
+
+    When the last read was exactly full, only a further read can tell.
+    """
+    if not conn.ready & READABLE:
+        return True
     if conn.ready & ENDED:
         return False
     try:

@@ -102,15 +102,12 @@ class Room:
         "listeners",
         "others",
         "others_tick",
-        "quiet",
         "thread_logs",
     )
 
     thread_logs: ThreadLogs
 
     def __init__(self, cache: HeadCache) -> None:
-        #: say nothing on standard error
-        self.quiet = False
         #: loggers for changes of state, by backend
         self.backend_logs: dict[str | None, Logger] = {}
         self.cache = cache

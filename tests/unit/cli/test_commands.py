@@ -399,8 +399,14 @@ def test_health(cli: Cli):
         ("disable server web/s1", "No such backend."),
         ("enable server app/nope", "No such server."),
         ("get weight app/nope", "No such server."),
-        ("set server app/s1", "usage: set server <backend>/<server> health | state | weight"),
-        ("set server app/s1 foo", "usage: set server <backend>/<server> health | state | weight"),
+        (
+            "set server app/s1",
+            "usage: set server <backend>/<server> fqdn | health | state | weight",
+        ),
+        (
+            "set server app/s1 foo",
+            "usage: set server <backend>/<server> fqdn | health | state | weight",
+        ),
         (
             "set server app/s1 state",
             "'set server <srv> state' expects 'ready', 'drain' or 'maint'.",
