@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Iterable
+from typing import TextIO
 
 from mtproxy.base.settings import GlobalSettings
 
@@ -17,15 +18,24 @@ class ProcessError(Exception):
     """A step failed; the text says which."""
 
 
-def daemonize() -> None:
+def daemonize(pidfile: str | None) -> None:
     """Go to the background: the parent exits 0 at once, the child leads a session of its own.
 
-    Called when everything that can fail visibly is done, and before any thread exists.
+    The parent writes the child's pid before, so that whoever waited for it finds the file written.
+    Called when everything that can fail visibly is done, and before any thread exists. Raises
+    ProcessError.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork() > 0:
+    file = open_pidfile(pidfile) if pidfile else None
+    child = os.fork()
+    if child > 0:
+        if file is not None:
+            file.write(f"{child}\n")
+            file.close()
         os._exit(0)
+    if file is not None:
+        file.close()
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -34,13 +44,20 @@ def daemonize() -> None:
         os.close(null)
 
 
-def write_pidfile(path: str) -> None:
-    """Write our pid, as HAProxy does, one line. Raises ProcessError."""
+def open_pidfile(path: str) -> TextIO:
+    """The file for one line with a pid. It stays when the process ends, as HAProxy's does. Raises
+    ProcessError.
+    """
     try:
-        with open(path, "w", encoding="ascii") as f:
-            f.write(f"{os.getpid()}\n")
+        return open(path, "w", encoding="ascii")
     except OSError as e:
         raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
+
+
+def write_pidfile(path: str) -> None:
+    """Write our own pid. Raises ProcessError."""
+    with open_pidfile(path) as file:
+        file.write(f"{os.getpid()}\n")
 
 
 def confine(settings: GlobalSettings) -> None:
@@ -72,13 +89,15 @@ _PR_SET_DUMPABLE = 4
 
 def make_dumpable() -> None:
     """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
-    its user (manual 3.1). Raises ProcessError.
+    its user (manual 3.1). Raises ProcessError where that is not possible: no reason to stop.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-    # rarely used, and slow to load
-    import ctypes
-
+    try:
+        # rarely used, and a Python without libffi lacks it
+        import ctypes
+    except ImportError as e:
+        raise ProcessError("cannot set the dumpable flag: this Python has no ctypes") from e
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
         raise ProcessError(f"cannot set the dumpable flag: {os.strerror(ctypes.get_errno())}")

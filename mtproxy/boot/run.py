@@ -61,18 +61,20 @@ def run(settings: Settings, options: CommandLine) -> int:
         say("ALERT", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
-        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
-            process.daemonize()
-        pidfile = options.pidfile or glob.pidfile
-        if pidfile:
-            process.write_pidfile(pidfile)
+        if glob.daemon:
+            process.daemonize(glob.pidfile)
+        elif glob.pidfile:
+            process.write_pidfile(glob.pidfile)
         process.confine(glob)
-        if glob.set_dumpable:
-            process.make_dumpable()
     except process.ProcessError as e:
         say("ALERT", f"[mtproxy.main()] {e}")
         return 1
 
+    if glob.set_dumpable:
+        try:
+            process.make_dumpable()
+        except process.ProcessError as e:
+            say("WARNING", f"[mtproxy.main()] {e}")
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)

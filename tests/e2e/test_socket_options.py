@@ -22,7 +22,7 @@ HZ = 100
 
 
 def keepalive_timer(local: int, remote: int) -> float | None:
-    """Seconds to the next keep-alive probe of the connection between these ports, None: no probe."""
+    """Seconds to the next keep-alive probe between these two ports, None: no probe."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
         ports = tuple(int(words[i].partition(":")[2], 16) for i in (1, 2))

@@ -31,7 +31,11 @@ BY_CONFIG = {
     "Timeouts": {"tarpit", "queue"},
     "CommandLine": {
         "ignore_resolution_failures",
+        "daemon",  # part of GlobalSettings' own, as the two others are
+        "debug",
         "disabled_features",
+        "foreground",
+        "pidfile",
         "local_peer",
         "proxy_maxconn",
         "zero_warning",
@@ -69,10 +73,8 @@ READ_AS = {
     ("CheckSettings", "port"): r"settings\.port or",
     ("CheckSettings", "rise"): r"check\.rise",
     ("CommandLine", "check"): r"cmdline\.check\b",
-    ("CommandLine", "daemon"): r"options\.daemon",
     ("CommandLine", "maxconn"): r"options\.maxconn",
     ("CommandLine", "paths"): r"cmdline\.paths",
-    ("CommandLine", "pidfile"): r"options\.pidfile",
     ("CommandLine", "quiet"): r"cmdline\.quiet",
     ("GlobalSettings", "daemon"): r"glob\.daemon",
     ("GlobalSettings", "description"): r"global_\.description",
