@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.units import decimal
 
 #: the longest path of a UNIX socket that HAProxy accepts: 97 characters leave room for a suffix
 #: below the kernel's 108
@@ -145,19 +146,19 @@ def _ports(text: str, port: str | None, rule: Port) -> tuple[list[int], int | No
     if rule is Port.OPTIONAL_OR_OFFSET and port[0] in "+-":
         if not port[1:].isascii() or not port[1:].isdigit():
             raise AddressError(f"invalid character in port number '{port}' in '{text}'")
-        offset = int(port)
+        offset = decimal(port)
         _check_port(text, abs(offset), zero_allowed=True)
         return [0], offset
     found = _PORT_RANGE.fullmatch(port)
     if found is None:
         raise AddressError(f"invalid character in port number '{port}' in '{text}'")
     zero_allowed = rule is not Port.MANDATORY
-    low = _check_port(text, int(found[1]), zero_allowed=zero_allowed)
+    low = _check_port(text, decimal(found[1]), zero_allowed=zero_allowed)
     if found[2] is None:
         return [low], None
     if rule is not Port.MANDATORY:
         raise AddressError(f"port range not permitted here in '{text}'")
-    high = _check_port(text, int(found[2]), zero_allowed=zero_allowed)
+    high = _check_port(text, decimal(found[2]), zero_allowed=zero_allowed)
     if high < low:
         raise AddressError(f"invalid port range '{port}' in '{text}'")
     return list(range(low, high + 1)), None
@@ -210,7 +211,7 @@ def _one(
     if prefix == "fd":
         if not rest.isascii() or not rest.isdigit():
             raise AddressError(f"file descriptor '{rest}' is not a number in '{written}'")
-        return [ParsedAddress(Address(AddressKind.FD, fd=int(rest), text=text))]
+        return [ParsedAddress(Address(AddressKind.FD, fd=decimal(rest), text=text))]
     if prefix == "abns":
         return [ParsedAddress(_path(AddressKind.ABNS, rest, text))]
     if prefix in ("unix", "uxst", "uxdg") or (not prefix and rest.startswith("/")):

@@ -9,15 +9,12 @@ Used by the main thread before the others start; nothing here is locked.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mtproxy.base.report import line
 from mtproxy.base.settings import Location
-
-#: width of "[ALERT]" and its padding, so that the process numbers stand below each other
-_LABEL_WIDTH = 11
 
 
 class Severity(StrEnum):
@@ -81,9 +78,8 @@ class Diagnostic:
 
     def render(self, pid: int | None = None) -> str:
         """The lines HAProxy would write to its standard error, without a final line feed."""
-        label = f"[{self.severity.value.upper()}]".ljust(_LABEL_WIDTH)
         first, *more = self.text().split("\n")
-        head = f"{label}({os.getpid() if pid is None else pid}) : config : {first}"
+        head = line(self.severity, f"config : {first}", pid)
         indent = "" if self.source is not None else "   | "
         return "\n".join([head, *(f"{indent}{line}" for line in more)])
 

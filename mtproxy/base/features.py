@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from mtproxy.base.units import decimal
+
 #: The language followed is that of HAProxy 2.6 (the long-term branch of Debian 12), with later
 #: additions where they are harmless. Configurations test this one number.
 HAPROXY_LEVEL = "2.6.12"
@@ -74,8 +76,8 @@ def parse_version(text: str) -> tuple[int, int, int, int]:
     if found is None:
         raise ValueError(f"'{text}' is not a version")
     major, minor, patch, dev = found.groups()
-    number = _RELEASE if dev is None else int(dev or 0)
-    return int(major), int(minor or 0), int(patch or 0), number
+    number = _RELEASE if dev is None else decimal(dev or "0")
+    return decimal(major), decimal(minor or "0"), decimal(patch or "0"), number
 
 
 def feature_list() -> str:

@@ -26,8 +26,25 @@ _MICROSECONDS = {
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
+#: a number with more digits is out of every range; int() refuses thousands of them with an error
+#: of its own
+_DIGITS_MAX = 30
+_TOO_LARGE = 10**_DIGITS_MAX
+
+
 class UnitError(ValueError):
     """The text is no time, size or number, or is out of range."""
+
+
+def decimal(text: str) -> int:
+    """The value of decimal digits with an optional sign, however many: what exceeds every limit
+    of the program (30 digits) becomes 10^30. `text` was matched before.
+    """
+    if len(text) <= _DIGITS_MAX:
+        return int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    value = _TOO_LARGE if len(digits) > _DIGITS_MAX else int(digits or "0")
+    return -value if text[0] == "-" else value
 
 
 def _unexpected(text: str) -> UnitError:
@@ -46,7 +63,7 @@ def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") 
     digits, unit, rest = found.groups()
     if rest:
         raise _unexpected(rest)
-    micros = int(digits) * _MICROSECONDS[unit or default_unit]
+    micros = decimal(digits) * _MICROSECONDS[unit or default_unit]
     divisor = _MICROSECONDS[result_unit]
     value = -(-micros // divisor)
     if value > MAX_TIME_MS:
@@ -62,7 +79,7 @@ def parse_size(text: str, *, maximum: int = 0xFFFFFFFF) -> int:
     digits, suffix, rest = found.groups()
     if rest:
         raise _unexpected(rest)
-    value = int(digits) * _FACTORS[suffix.lower()]
+    value = decimal(digits) * _FACTORS[suffix.lower()]
     if value > maximum:
         raise UnitError(f"size too large (maximum value is {maximum})")
     return value
@@ -72,7 +89,7 @@ def parse_integer(text: str, minimum: int | None = None, maximum: int | None = N
     """A decimal integer within [minimum, maximum]."""
     if _INTEGER.fullmatch(text) is None:
         raise UnitError(f"'{text}' is not an integer" if text else "an integer is expected")
-    value = int(text)
+    value = decimal(text)
     if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
         if maximum is None:
             raise UnitError(f"must be at least {minimum} (got {value})")

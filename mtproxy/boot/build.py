@@ -1,4 +1,4 @@
-"""From settings to runtime objects: what all threads share, and what each thread builds itself."""
+"""From settings to runtime objects: what all threads share, and what each builds for itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.boot.report import say
+from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.formats import DEFAULT_URI_LENGTH
@@ -75,9 +75,9 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
     if level == syslog.EMERG:
         # as HAProxy words it on standard error
-        say("ALERT", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+        tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
     else:
-        say("WARNING", text)
+        tell("warning", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)

@@ -1,4 +1,4 @@
-"""How many connections the process may have, and the descriptors they need. At start."""
+"""How many connections the process may have, and the descriptors they need. At start only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LimitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was worked out."""
+    """What `work_out` found."""
 
     #: client connections of the whole process
     maxconn: int

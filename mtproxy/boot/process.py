@@ -1,4 +1,7 @@
-"""The process as the system sees it: daemon, pid file, root directory, user. At start."""
+"""The process as the system sees it: daemon, pid file, root directory, user.
+
+Main thread, at start.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import resource
 import signal
 import sys
 from collections.abc import Iterable
-from typing import TextIO
 
 from mtproxy.base.settings import GlobalSettings
 
@@ -19,23 +21,23 @@ class ProcessError(Exception):
 
 
 def daemonize(pidfile: str | None) -> None:
-    """Go to the background: the parent exits 0 at once, the child leads a session of its own.
+    """Go to the background: the parent exits 0, the child leads a session of its own.
 
-    The parent writes the child's pid before, so that whoever waited for it finds the file written.
-    Called when everything that can fail visibly is done, and before any thread exists. Raises
-    ProcessError.
+    Called when everything that can fail visibly is done, and before any thread exists. The parent
+    writes the pid file before it exits, so that whoever started it finds the file there.
+    Raises ProcessError in the parent when it cannot be written.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    file = open_pidfile(pidfile) if pidfile else None
     child = os.fork()
     if child > 0:
-        if file is not None:
-            file.write(f"{child}\n")
-            file.close()
+        if pidfile:
+            try:
+                write_pidfile(pidfile, child)
+            except ProcessError:
+                os.kill(child, signal.SIGKILL)
+                raise
         os._exit(0)
-    if file is not None:
-        file.close()
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -44,20 +46,23 @@ def daemonize(pidfile: str | None) -> None:
         os.close(null)
 
 
-def open_pidfile(path: str) -> TextIO:
-    """The file for one line with a pid. It stays when the process ends, as HAProxy's does. Raises
-    ProcessError.
-    """
+def write_pidfile(path: str, pid: int) -> None:
+    """Write `pid`, as HAProxy does, one line. Raises ProcessError."""
     try:
-        return open(path, "w", encoding="ascii")
+        if os.path.exists(path) and not os.path.isfile(path):
+            _write(path, pid)  # a device or a pipe keeps its place
+            return
+        # in one step: whoever waits for the file must not read an empty one
+        temporary = f"{path}.{os.getpid()}.tmp"
+        _write(temporary, pid)
+        os.rename(temporary, path)
     except OSError as e:
         raise ProcessError(f"Cannot create pidfile {path}: {e.strerror}") from e
 
 
-def write_pidfile(path: str) -> None:
-    """Write our own pid. Raises ProcessError."""
-    with open_pidfile(path) as file:
-        file.write(f"{os.getpid()}\n")
+def _write(path: str, pid: int) -> None:
+    with open(path, "w", encoding="ascii") as f:
+        f.write(f"{pid}\n")
 
 
 def confine(settings: GlobalSettings) -> None:

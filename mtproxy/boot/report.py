@@ -1,25 +1,22 @@
-"""Lines on standard error in HAProxy's form: `[ALERT]    (pid) : text`. Any thread."""
+"""Messages of start, stop and servers on standard error, which `quiet` and -q turn off.
+
+What is unexpected (base.report) is said nevertheless. Any thread may call `tell`.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
+from mtproxy.base.report import say
 
 _quiet = False
 
 
 def silence() -> None:
-    """Say nothing any more (`quiet`, -q). Main thread, before the others start."""
+    """Tell nothing from now on. Main thread, before the others start."""
     global _quiet
     _quiet = True
 
 
-def say(severity: str, text: str) -> None:
-    """`severity` is NOTICE, WARNING or ALERT."""
-    if _quiet:
-        return
-    print(  # noqa: T201
-        f"[{severity}]{' ' * (9 - len(severity))}({os.getpid()}) : {text}",
-        file=sys.stderr,
-        flush=True,
-    )
+def tell(severity: str, text: str) -> None:
+    """Write a message, see `base.report.say`, unless told to be silent."""
+    if not _quiet:
+        say(severity, text)

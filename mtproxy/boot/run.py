@@ -11,7 +11,7 @@ from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
 from mtproxy.boot import build, limits, memory, process, runtime_socket
-from mtproxy.boot.report import say, silence
+from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
@@ -40,41 +40,41 @@ def run(settings: Settings, options: CommandLine) -> int:
     _warn_about_the_gil(nbthread)
     off = glob.disabled_features
     if off >= {"noepoll", "nopoll"}:
-        say("ALERT", "[mtproxy.main()] No polling mechanism is left: epoll and poll are off.")
+        tell("alert", "[mtproxy.main()] No polling mechanism is left: epoll and poll are off.")
         return 1
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
         if options.memory_limit_mb:
             memory.limit(options.memory_limit_mb, nbthread)
     except limits.LimitError as e:
-        say("ALERT", f"[mtproxy.main()] {e}")
+        tell("alert", f"[mtproxy.main()] {e}")
         return 1
     for warning in found.warnings:
-        say("WARNING", f"[mtproxy.main()] {warning}")
+        tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
     listeners, failures = _bind_all(settings)
     runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
     failures += runtime_failures
     if failures:
         for failure in failures:
-            say("ALERT", failure)
-        say("ALERT", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
+            tell("alert", failure)
+        tell("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
         elif glob.pidfile:
-            process.write_pidfile(glob.pidfile)
+            process.write_pidfile(glob.pidfile, os.getpid())
         process.confine(glob)
     except process.ProcessError as e:
-        say("ALERT", f"[mtproxy.main()] {e}")
+        tell("alert", f"[mtproxy.main()] {e}")
         return 1
 
     if glob.set_dumpable:
         try:
             process.make_dumpable()
         except process.ProcessError as e:
-            say("WARNING", f"[mtproxy.main()] {e}")
+            tell("warning", f"[mtproxy.main()] {e}")
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)
@@ -115,8 +115,8 @@ def run(settings: Settings, options: CommandLine) -> int:
 def _warn_about_the_gil(nbthread: int) -> None:
     enabled = getattr(sys, "_is_gil_enabled", None)
     if enabled is None or enabled():
-        say(
-            "WARNING",
+        tell(
+            "warning",
             "this Python has a global interpreter lock: all threads together use one CPU. "
             "Run mtproxy on a free-threaded build (python3.13t) to use them all."
             + (" 'nbthread 1' costs least here." if nbthread > 1 else ""),
@@ -156,13 +156,13 @@ def _describe(bind: BindSettings) -> str:
 def _announce(settings: Settings, nbthread: int) -> None:
     """Tell whoever started us what we listen on."""
     threads = f"{nbthread} thread{'s' * (nbthread > 1)}"
-    say("NOTICE", f"mtproxy {__version__} is running on {threads}")
+    tell("notice", f"mtproxy {__version__} is running on {threads}")
     for proxy in settings.proxies:
         if proxy.binds and not proxy.disabled:
             where = ", ".join(_describe(b) for b in proxy.binds)
-            say("NOTICE", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
+            tell("notice", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
     for stats_socket in settings.global_.stats_sockets:
-        say("NOTICE", f"runtime socket on {_describe(stats_socket.bind)}")
+        tell("notice", f"runtime socket on {_describe(stats_socket.bind)}")
 
 
 def _housekeeping(ctx: ThreadContext) -> None:
@@ -178,8 +178,7 @@ def _housekeeping(ctx: ThreadContext) -> None:
 
 
 class _ListenStop:
-    """Soft stop: every thread takes the listening sockets off its poller, then thread 0 closes
-    them.
+    """Soft stop: each thread takes the listening sockets off its poller, then thread 0 closes them.
 
     Closing them earlier would give their numbers to others while pollers still know them.
     """
@@ -216,7 +215,7 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     glob = settings.global_
 
     def soft() -> None:
-        say("WARNING", "stopping softly: no new connections; waiting for the others to end")
+        tell("warning", "stopping softly: no new connections; waiting for the others to end")
         pool.soft_stop()
         if glob.hard_stop_after is not None:
             pool.hard_stop_at(monotonic_ms() + glob.hard_stop_after)

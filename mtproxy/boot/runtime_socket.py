@@ -1,4 +1,7 @@
-"""The runtime sockets (`stats socket`): listening, their `Runtime`, the acceptors of thread 0."""
+"""The runtime sockets (`stats socket`): listening, the `Runtime` behind them, their acceptors.
+
+All of them are served by thread 0.
+"""
 
 from __future__ import annotations
 
@@ -83,3 +86,5 @@ def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSock
         gate = CliGate(one.settings.bind.maxconn or None, total)
         starter = CliStarter(runtime, one.settings, gate)
         gate.add(Acceptor(ctx, one.sock, starter, gate, _MAX_ACCEPT, spread=False))
+    # what paused for want of descriptors tries again
+    ctx.housekeepers.append(lambda _ctx: total.resume())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mtproxy.base.settings import CommandLine
+from mtproxy.base.units import decimal
 from mtproxy.config.nearest import nearest
 
 
@@ -72,7 +73,7 @@ _MASTER = (
 def _number(option: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"'{option}' expects a number (got '{text}')")
-    return int(text)
+    return decimal(text)
 
 
 def _ignored(argument: str) -> bool:

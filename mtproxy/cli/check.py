@@ -14,6 +14,7 @@ from typing import TextIO
 from mtproxy import __version__
 from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.features import HAPROXY_LEVEL, feature_list
+from mtproxy.base.report import say
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config import has_listener, load
 from mtproxy.config.conditions import evaluate
@@ -52,10 +53,7 @@ def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Setting
     settings, diagnostics = load(cmdline.paths, cmdline)
     report(diagnostics, cmdline, stream)
     if settings is None and not is_quiet(cmdline):
-        print(
-            f"[ALERT]    ({os.getpid()}) : config : Fatal errors found in configuration.",
-            file=stream,
-        )
+        say("alert", "config : Fatal errors found in configuration.", stream)
     return settings
 
 

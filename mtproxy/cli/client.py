@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from typing import TextIO
 
 #: where a runtime socket is looked for when none is named
 SOCKET_VARIABLE = "MTPROXY_SOCKET"
-USUAL_SOCKETS = ("/run/mtproxy/admin.sock", "/run/haproxy/admin.sock", "/var/run/haproxy.sock")
+USUAL_SOCKETS = (
+    "/run/mtproxy/admin.sock",
+    "/run/mtproxy.sock",
+    "/tmp/mtproxy.sock",  # used only if it is ours, see choose_socket
+    "/run/haproxy/admin.sock",
+    "/var/run/haproxy.sock",
+)
+#: the same, of `mtproxy demo`, below the folder of temporary files
+DEMO_SOCKETS = "mtproxy-demo-*/runtime.sock"
 
 DEFAULT_TIMEOUT = 10.0
 
@@ -31,14 +40,18 @@ class ClientError(Exception):
 
 
 def choose_socket(named: str | None) -> str:
-    """The socket to ask: the named one, $MTPROXY_SOCKET, or the first usual place that exists."""
+    """The socket to ask: the named one, $MTPROXY_SOCKET, or the first usual place that exists.
+
+    A socket that somebody else made is passed over, root's aside: it could answer anything.
+    """
     if named:
         return named
     from_environment = os.environ.get(SOCKET_VARIABLE)
     if from_environment:
         return from_environment
-    for path in USUAL_SOCKETS:
-        if Path(path).is_socket():
+    demos = sorted(Path(tempfile.gettempdir()).glob(DEMO_SOCKETS), key=os.path.getmtime)
+    for path in (*USUAL_SOCKETS, *map(str, reversed(demos))):
+        if Path(path).is_socket() and Path(path).stat().st_uid in (0, os.geteuid()):
             return path
     raise ClientError(
         f"which runtime socket? Name it with -S or ${SOCKET_VARIABLE}: the path or HOST:PORT of a "
@@ -50,15 +63,21 @@ def connect(address: str, timeout: float = DEFAULT_TIMEOUT) -> socket.socket:
     """Connect to a path, `unix@path`, `abns@name` or HOST:PORT. Raises ClientError."""
     try:
         host, colon, port = address.rpartition(":")
-        if colon and port.isdigit() and "/" not in address and "@" not in address:
+        if (
+            colon
+            and port.isascii()
+            and port.isdigit()
+            and "/" not in address
+            and "@" not in address
+        ):
             return socket.create_connection((host.strip("[]"), int(port)), timeout)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(timeout)
             name = address.removeprefix("abns@")
-            sock.connect(
-                b"\0" + name.encode() if name != address else address.removeprefix("unix@")
-            )
+            # HAProxy pads abstract names with NUL to the full length, and so does mtproxy
+            abstract = b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
+            sock.connect(abstract if name != address else address.removeprefix("unix@"))
         except BaseException:
             sock.close()
             raise

@@ -65,8 +65,13 @@ class CliGate:
     def leave(self) -> None:
         """A connection has ended."""
         self.current -= 1
-        if self.total is not None:
+        if self.total is None:
+            self.resume()
+        else:
             self.total.leave()
+
+    def resume(self) -> None:
+        """Let those that wait for this gate, or for descriptors, accept again."""
         for acceptor in self.acceptors:
             if acceptor.paused and not acceptor.gate.full():
                 acceptor.resume()

@@ -16,13 +16,13 @@ A session belongs to the thread that serves its connection.
 from __future__ import annotations
 
 import difflib
-import os
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from mtproxy.base.report import say
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -263,11 +263,10 @@ class CliSession:
         except CliError as error:
             yield self.severity_prefix(error.severity) + error.text + "\n"
         except Exception as error:  # noqa: BLE001  # one command's bug must not end the proxy
-            print(
-                f"[ALERT]    ({os.getpid()}) : runtime command {command!r} failed unexpectedly. "
+            say(
+                "alert",
+                f"runtime command {command!r} failed unexpectedly. "
                 f"Please report this:\n{traceback.format_exc()}",
-                file=sys.stderr,
-                flush=True,
             )
             yield f"Internal error: {type(error).__name__}: {error}\n"
         if self.silent:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.features import FEATURES, HAPROXY_LEVEL, parse_version
+from mtproxy.base.units import decimal
 from mtproxy.config.nearest import nearest
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -137,7 +138,7 @@ class _Parser:
         found = _INTEGER.match(self.text, self.pos)
         if found is not None:
             self.pos = found.end()
-            return int(found[0]) != 0
+            return decimal(found[0]) != 0
         found = _NAME.match(self.text, self.pos)
         if found is None:
             raise self.error("an integer or a predicate is expected")

@@ -25,6 +25,8 @@ class Context:
     global_: GlobalDraft = field(default_factory=GlobalDraft)
     proxies: list[ProxyDraft] = field(default_factory=list)
     defaults: list[ProxyDraft] = field(default_factory=list)
+    #: the proxies by name, in order: a frontend and a backend may share one
+    proxies_by_name: dict[str, list[ProxyDraft]] = field(default_factory=dict)
     #: the proxy or defaults section being read
     current: ProxyDraft | None = None
     #: None: the C library

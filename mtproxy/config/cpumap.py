@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.units import decimal
 
 #: as HAProxy's builds for 64-bit machines
 MAX_THREADS = 64
@@ -29,10 +30,10 @@ def parse_set(text: str, lowest: int, highest: int, *, words: bool = True) -> li
     found = _RANGE.fullmatch(text)
     if found is None:
         raise ConfigError(f"'cpu-map' : '{text}' is not a valid number or range", word=text)
-    low = int(found[1])
+    low = decimal(found[1])
     high = low
     if found[2]:
-        high = int(found[3]) if found[3] else highest
+        high = decimal(found[3]) if found[3] else highest
     if low > high:
         low, high = high, low
     if low < lowest or high > highest:

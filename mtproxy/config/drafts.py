@@ -6,6 +6,7 @@ makes the immutable record that every other layer sees. Main thread only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
@@ -124,6 +125,8 @@ class ProxyDraft:
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
     servers: list[ServerDraft] = field(default_factory=list)
+    #: the same by name, so that thousands of servers are read in linear time
+    servers_by_name: dict[str, ServerDraft] = field(default_factory=dict)
     default_server: ServerDraft = field(default_factory=ServerDraft)
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
@@ -204,7 +207,7 @@ class ProxyDraft:
             location=self.location,
             log_format=self.log_format,
             redispatch=self.redispatch,
-            monitor_uri=None if self.monitor_uri is None else self.monitor_uri.encode(),
+            monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
             forced_id=self.id is not None,
             **self.keepalive_probes,

@@ -22,6 +22,9 @@ from mtproxy.config.model import (
     time,
 )
 
+#: the largest user or group id: one more means "leave it" to the kernel
+_ID_MAX = 0xFFFFFFFE
+
 
 def _number(field: str, minimum: int, maximum: int | None = None) -> Parser:
     def parse(ctx: Context, st: Statement) -> None:
@@ -157,6 +160,8 @@ def _setenv(ctx: Context, st: Statement) -> None:
     if len(st.words) < 3:
         raise ConfigError(f"'{st.words[0]}' expects a name and a value")
     st.at_most(2)
+    if "=" in name:
+        raise ConfigError(f"'{st.words[0]}' : '{name}' is no name of a variable", word=name)
     if st.words[0] == "presetenv" and name in ctx.environ:
         return
     ctx.environ[name] = st.words[2]
@@ -207,7 +212,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
-    Keyword("gid", IN_GLOBAL, _once(_number("gid", 0), "gid")),
+    Keyword("gid", IN_GLOBAL, _once(_number("gid", 0, _ID_MAX), "gid")),
     Keyword("group", IN_GLOBAL, _once(_group, "gid")),
     Keyword("hard-stop-after", IN_GLOBAL, _time("hard_stop_after")),
     Keyword("localpeer", IN_GLOBAL, _localpeer),
@@ -230,7 +235,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("stats maxconn", IN_GLOBAL, _stats_maxconn),
     Keyword("strict-limits", IN_GLOBAL, _flag("strict_limits"), negatable=True),
     Keyword("thread-groups", IN_GLOBAL, _thread_groups),
-    Keyword("uid", IN_GLOBAL, _once(_number("uid", 0), "uid")),
+    Keyword("uid", IN_GLOBAL, _once(_number("uid", 0, _ID_MAX), "uid")),
     Keyword("ulimit-n", IN_GLOBAL, _number_or_unset("ulimit_n")),
     Keyword("unsetenv", IN_GLOBAL, _unsetenv),
     Keyword("user", IN_GLOBAL, _once(_user, "uid")),

@@ -318,13 +318,13 @@ def _server(ctx: Context, st: Statement) -> None:
     st.required(2, "an address")
     proxy = ctx.proxy
     title = f"server {proxy.name}/{name}"
-    for earlier in proxy.servers:
-        if earlier.name == name:
-            raise ConfigError(
-                f"'{title}' : another server named '{name}' was already defined at line"
-                f" {earlier.location.line}, please use distinct names",
-                word=name,
-            )
+    earlier = proxy.servers_by_name.get(name)
+    if earlier is not None:
+        raise ConfigError(
+            f"'{title}' : another server named '{name}' was already defined at line"
+            f" {earlier.location.line}, please use distinct names",
+            word=name,
+        )
     check_name(name, "server")
     draft = replace(proxy.default_server, name=name, location=st.location)
     read(ctx, st, 3, title, _BY_NAME, draft)
@@ -333,6 +333,7 @@ def _server(ctx: Context, st: Statement) -> None:
     except AddressError as error:
         raise ConfigError(f"'{title}' : {error}", word=st.words[2]) from None
     proxy.servers.append(draft)
+    proxy.servers_by_name[name] = draft
 
 
 def _default_server(ctx: Context, st: Statement) -> None:

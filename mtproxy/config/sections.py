@@ -157,7 +157,11 @@ class Reader:
         self.section_name = name or section
         draft = ProxyDraft(section, name, st.location)
         ctx.current = draft
-        (ctx.defaults if section == DEFAULTS else ctx.proxies).append(draft)
+        if section == DEFAULTS:
+            ctx.defaults.append(draft)
+        else:
+            ctx.proxies.append(draft)
+            ctx.proxies_by_name.setdefault(name, []).append(draft)
         base = self._inherited(st, position, draft)
         if base is not None:
             draft.inherit(base)
@@ -207,8 +211,8 @@ class Reader:
         return found[-1]
 
     def _check_name(self, draft: ProxyDraft) -> None:
-        for other in self.ctx.proxies:
-            if other is draft or other.name != draft.name:
+        for other in self.ctx.proxies_by_name[draft.name]:
+            if other is draft:
                 continue
             both_front = other.is_frontend and draft.is_frontend
             both_back = other.is_backend and draft.is_backend

@@ -35,8 +35,8 @@ def _target(ctx: Context, proxy: ProxyDraft) -> ProxyDraft | None:
     """The backend side that `default_backend` of a frontend side names."""
     if proxy.default_backend is None or not proxy.is_frontend:
         return None
-    for other in ctx.proxies:
-        if other.is_backend and other.name == proxy.default_backend:
+    for other in ctx.proxies_by_name.get(proxy.default_backend, ()):
+        if other.is_backend:
             return other
     return None
 

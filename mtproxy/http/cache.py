@@ -13,7 +13,7 @@ A HeadCache belongs to one thread, which alone may use it. There is no lock.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mtproxy.http.headers import (
     K_AUTHORIZATION,
@@ -26,6 +26,10 @@ from mtproxy.http.headers import (
     connection_flags,
     parse_field_line,
 )
+
+if TYPE_CHECKING:
+    from mtproxy.http.h1_request import RequestHead
+    from mtproxy.http.h1_response import ResponseHead
 
 #: secrets, and values that do not come twice
 UNCACHED_KINDS: Final = frozenset(
@@ -82,8 +86,10 @@ class HeadCache:
         "max_headers",
         "payload_with_any_method",
         "request_blocks",
+        "request_heads",
         "requests",
         "response_blocks",
+        "response_heads",
         "responses",
     )
 
@@ -105,6 +111,9 @@ class HeadCache:
         self.request_blocks: dict[bytes, RequestBlock] = {}
         self.response_blocks: dict[bytes, ResponseBlock] = {}
         self.connections: dict[bytes, int] = {}
+        # whole heads, once their parts have come before: see parse_request_head
+        self.request_heads: dict[bytes, RequestHead] = {}
+        self.response_heads: dict[bytes, ResponseHead] = {}
 
     def keep[T](self, table: dict[bytes, T], key: bytes, value: T, longest: int = LINE_MAX) -> None:
         """Put an entry into one of the tables, unless its key is longer than `longest` bytes."""
@@ -130,6 +139,8 @@ class HeadCache:
             (self.responses, LINE_MAX),
             (self.request_blocks, BLOCK_MAX),
             (self.response_blocks, BLOCK_MAX),
+            (self.request_heads, BLOCK_MAX),
+            (self.response_heads, BLOCK_MAX),
             (self.connections, LINE_MAX),
         ):
             assert len(table) <= self.entries_max
@@ -138,6 +149,11 @@ class HeadCache:
             assert header == parse_field_line(line)
             assert header[3] not in UNCACHED_KINDS
         assert not any(b"?" in line for line in self.requests)
+        for data, request in self.request_heads.items():
+            assert b"?" not in data.partition(b"\r\n")[0]
+            assert not any(header[3] in UNCACHED_KINDS for header in request.headers)
+        for response in self.response_heads.values():
+            assert not any(header[3] in UNCACHED_KINDS for header in response.headers)
         for value, flags in self.connections.items():
             assert flags == connection_flags(value)
         blocks = [fields[0] for fields, _ in self.request_blocks.values()]

@@ -56,8 +56,13 @@ _OTHER: Final = ASTERISK
 _WEBSOCKET_KEY_LENGTH: Final = 24
 
 
+#: methods whose responses have rules of their own
+_UNUSUAL_METHODS: Final = frozenset({b"HEAD", b"CONNECT"})
+
+
 class RequestHead:
-    """A parsed request head. Its owner may change every attribute; it belongs to one thread.
+    """A parsed request head. It belongs to one thread, and may serve many requests: whoever wants
+    to change anything does so in a `copy()`.
 
     `version` is 10 or 11 (1.2 to 1.9 count as 11). `content_length` is -1 when there is none or
     when the body is `chunked`. `keep_alive` is the client's wish after version and Connection,
@@ -65,7 +70,8 @@ class RequestHead:
     Connection lists it. `host` is the value of Host. `start_line` is the normal form of the
     request line, for logs; `start_wire` the same with CRLF, to be sent as long as method and
     target stay what they are. `wire` is the header block as it goes out, its empty line included,
-    as long as `headers` stays what it is.
+    as long as `headers` stays what it is; `message` is both together.
+    `usual`: HTTP/1.1, kept alive, without a body, and answered by the usual rules.
     """
 
     __slots__ = (
@@ -75,11 +81,13 @@ class RequestHead:
         "headers",
         "host",
         "keep_alive",
+        "message",
         "method",
         "start_line",
         "start_wire",
         "target",
         "upgrade",
+        "usual",
         "version",
         "wire",
     )
@@ -97,6 +105,16 @@ class RequestHead:
     start_line: bytes
     start_wire: bytes
     wire: bytes
+    message: bytes
+    usual: bool
+
+    def copy(self) -> RequestHead:
+        """A head of one's own, to be changed."""
+        other = RequestHead()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.headers = self.headers.copy()
+        return other
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.start_line!r} {len(self.headers)} headers>"
@@ -114,8 +132,12 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     in HTTP/1.0; 422 for a transfer coding that is not supported. Raises ValueError if `data` does
     not end as a head does.
     """
+    known = cache.request_heads.get(data)
+    if known is not None:
+        return known
     line, _, block = data.partition(b"\r\n")
     start = cache.requests.get(line)
+    seen = start is not None
     if start is None:
         if not line:
             return _parse_after_empty_lines(data, cache)
@@ -125,6 +147,7 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     head.version = version
     found = None if form else cache.request_blocks.get(block)
     if found is None:
+        seen = False
         found = _parse_block(head, block, len(line) + 2, form, cache)
     fields, head.wire = found
     (
@@ -138,6 +161,16 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     ) = fields
     # the list in the cache stays as it is
     head.headers = headers.copy()
+    head.message = head.start_wire + head.wire
+    head.usual = (
+        head.keep_alive
+        and head.content_length <= 0
+        and not head.chunked
+        and version == 11
+        and head.method not in _UNUSUAL_METHODS
+    )
+    if seen:
+        cache.keep(cache.request_heads, data, head, BLOCK_MAX)
     return head
 
 
@@ -156,7 +189,7 @@ def _parse_after_empty_lines(data: bytes, cache: HeadCache) -> RequestHead:
 def _parse_block(
     head: RequestHead, block: bytes, position: int, form: int, cache: HeadCache
 ) -> RequestBlock:
-    """The fields and the outgoing form of a header block (at `position`) unknown to the cache."""
+    """The fields and the outgoing form of a header block, at `position`, which is not cached."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")

@@ -52,8 +52,13 @@ _NOT_MODIFIED: Final = 2
 _EMPTY: Final = 3
 
 
+#: methods whose responses have rules of their own for the body
+_SPECIAL_METHODS: Final = frozenset({b"HEAD", b"CONNECT"})
+
+
 class ResponseHead:
-    """A parsed response head. Its owner may change every attribute; it belongs to one thread.
+    """A parsed response head. It belongs to one thread, and may serve many responses: whoever wants
+    to change anything does so in a `copy()`.
 
     `version` is 10 or 11. `content_length` is -1 when there is none or when the body is
     `chunked`. `keep_alive` is the server's wish after version and Connection, and False where the
@@ -61,7 +66,8 @@ class ResponseHead:
     `body` is the BODY_* rule for the method that the head was parsed for. `start_line` is the
     normal form of the status line; `start_wire` the same with CRLF, to be sent as long as status
     and reason stay what they are. `wire` is the header block as it goes out, its empty line
-    included, as long as `headers` stays what it is.
+    included, as long as `headers` stays what it is; `message` is both together.
+    `usual`: HTTP/1.1, kept alive, with a body of known length.
     """
 
     __slots__ = (
@@ -70,11 +76,13 @@ class ResponseHead:
         "content_length",
         "headers",
         "keep_alive",
+        "message",
         "reason",
         "start_line",
         "start_wire",
         "status",
         "upgrade",
+        "usual",
         "version",
         "wire",
     )
@@ -91,6 +99,16 @@ class ResponseHead:
     start_line: bytes
     start_wire: bytes
     wire: bytes
+    message: bytes
+    usual: bool
+
+    def copy(self) -> ResponseHead:
+        """A head of one's own, to be changed."""
+        other = ResponseHead()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.headers = self.headers.copy()
+        return other
 
     def body_mode(self, method: bytes) -> int:
         """The BODY_* rule of this response to a request with `method` (RFC 9112 section 6.3).
@@ -125,8 +143,14 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     the client gets 502 either way). Raises ValueError if `data` does not end as a head does. A
     101 to a request that asked for no upgrade is for the caller to refuse.
     """
+    usual = request_method not in _SPECIAL_METHODS
+    if usual:
+        known = cache.response_heads.get(data)
+        if known is not None:
+            return known
     line, _, block = data.partition(b"\r\n")
     start = cache.responses.get(line)
+    seen = start is not None and usual
     if start is None:
         start = _parse_start_line(line, cache)
     head = ResponseHead()
@@ -134,6 +158,7 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     head.version = version
     found = None if rule else cache.response_blocks.get(block)
     if found is None:
+        seen = False
         found = _parse_block(head, block, len(line) + 2, rule, cache)
     fields, head.wire = found
     headers, length, chunked, head.keep_alive, head.upgrade = fields
@@ -146,13 +171,17 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
         head.body = BODY_LENGTH if length >= 0 else BODY_CHUNKED if chunked else BODY_UNTIL_CLOSE
     else:
         head.body = head.body_mode(request_method)
+    head.message = head.start_wire + head.wire
+    head.usual = head.keep_alive and head.body == BODY_LENGTH and version == 11
+    if seen:
+        cache.keep(cache.response_heads, data, head, BLOCK_MAX)
     return head
 
 
 def _parse_block(
     head: ResponseHead, block: bytes, position: int, rule: int, cache: HeadCache
 ) -> ResponseBlock:
-    """The fields and the outgoing form of a header block (at `position`) unknown to the cache."""
+    """The fields and the outgoing form of a header block, at `position`, which is not cached."""
     lines = block.split(b"\r\n")
     if len(lines) < 2 or lines.pop() or lines.pop():
         raise ValueError("not a whole head")

@@ -121,7 +121,7 @@ class Sender:
         """Send `text` (without newline) at `level` if the line asks for that level."""
         if level > self.level:
             return
-        message = (self.head(level, time()) + text).encode("utf-8", "replace")
+        message = (self.head(level, time()) + text).encode("utf-8", "surrogateescape")
         self.target.send(message[: self.maximum - 1] + b"\n")
 
 
@@ -272,7 +272,7 @@ def _generate(
         if sender.precise and not separate:
             head = f"fresh{number}(0, now)"
         body += [
-            f"{indent}data = ({head} + text).encode()",
+            f"{indent}data = ({head} + text).encode('utf-8', 'surrogateescape')",
             f"{indent}if len(data) >= {sender.maximum}: data = data[:{sender.maximum - 1}]",
             f"{indent}send{number}(data + b'\\n')",
         ]

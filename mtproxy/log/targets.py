@@ -103,7 +103,10 @@ class DatagramTarget(LogTarget):
         if now < self._next_try:
             return None
         self._next_try = now + RECONNECT_INTERVAL
-        sock = socket.socket(self._family, socket.SOCK_DGRAM)
+        try:
+            sock = socket.socket(self._family, socket.SOCK_DGRAM)
+        except OSError:  # no descriptor is left: the next message tries again
+            return None
         sock.setblocking(False)
         try:
             sock.connect(self._address)
@@ -194,11 +197,15 @@ class StreamTarget(LogTarget):
         self._fd = -1
         self._sock: socket.socket | None = None
         self._poll: select.poll | None = None
-        mode = os.fstat(fd).st_mode
+        try:
+            mode = os.fstat(fd).st_mode
+        except OSError:  # not open: as a log server that is not there, see DatagramTarget
+            self._write: Callable[[bytes], int] = lambda data: os.write(fd, data)
+            return
         if stat.S_ISSOCK(mode):
             self._sock = sock = socket.socket(fileno=os.dup(fd))
             flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-            self._write: Callable[[bytes], int] = lambda data: sock.send(data, flags)
+            self._write = lambda data: sock.send(data, flags)
             return
         writable = fd
         if not stat.S_ISREG(mode):

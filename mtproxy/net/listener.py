@@ -17,6 +17,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from mtproxy.base.report import say
 from mtproxy.net.connection import IN
 from mtproxy.sched.tasklet import Tasklet
 
@@ -26,11 +27,24 @@ if TYPE_CHECKING:
 _EXCLUSIVE = 1 << 28  # EPOLLEXCLUSIVE
 #: errors of accept() that concern the one connection, not the listener
 _CONNECTION_ERRORS = frozenset(
-    {errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN, errno.EHOSTUNREACH}
+    {
+        errno.ECONNABORTED,
+        errno.EPERM,  # a firewall's rule
+        # what accept(2) passes on from the network
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENONET,
+        errno.ENOPROTOOPT,
+        errno.EOPNOTSUPP,
+        errno.EPROTO,
+        errno.ETIMEDOUT,
+    }
 )
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
-#: starts a session on the thread that owns the context: (ctx, socket, peer address, bind index)
+#: starts a session on the thread that owns the context: (ctx, socket, peer address)
 type StartSession = Callable[["ThreadContext", socket.socket, object], None]
 
 
@@ -123,10 +137,10 @@ class Acceptor:
             except OSError as e:
                 if e.errno in _CONNECTION_ERRORS:
                     continue
-                if e.errno in _NO_RESOURCES:
-                    self.pause()
-                    return
-                raise
+                if e.errno not in _NO_RESOURCES:
+                    say("alert", f"cannot accept connections, trying again in a second: {e}")
+                self.pause()
+                return
             sock.setblocking(False)
             ctx.activity.accepted += 1
             self.gate.enter()

@@ -47,7 +47,7 @@ def sockaddr(address: Address, port: int | None = None) -> tuple[int, SockAddr]:
 
 def abstract_name(name: str) -> bytes:
     """An abstract socket's name as HAProxy makes it: padded with NUL to the full length."""
-    return b"\0" + name.encode()[:107].ljust(107, b"\0")
+    return b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
 
 
 def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> socket.socket:
@@ -58,12 +58,7 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
     address = bind.address
     try:
         if address.kind is AddressKind.FD:
-            sock = socket.socket(fileno=address.fd)
-            sock.setblocking(False)
-            if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                sock.listen(backlog)
-            _tcp_options(sock, bind)
-            return sock
+            return _listen_inherited(address.fd, bind, backlog)
         family, where = sockaddr(address)
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
@@ -78,7 +73,7 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bind.v6only))
                 if bind.interface:
                     sock.setsockopt(
-                        socket.SOL_SOCKET, _SO_BINDTODEVICE, bind.interface.encode() + b"\0"
+                        socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
                     )
                 _tcp_options(sock, bind)
                 # SO_REUSEPORT lets a new process take over from an old one; a foreign owner of
@@ -101,6 +96,19 @@ def _cannot_bind(address: Address, reason: str) -> str:
         case AddressKind.FD:
             return f"cannot listen on descriptor {address.fd} ({reason})"
     return f"cannot bind socket ({reason}) for [{address.host}:{address.port}]"
+
+
+def _listen_inherited(fd: int, bind: BindSettings, backlog: int) -> socket.socket:
+    sock = socket.socket(fileno=fd)
+    try:
+        sock.setblocking(False)
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            sock.listen(backlog)
+        _tcp_options(sock, bind)
+    except BaseException:
+        sock.detach()  # what cannot be used is not ours to close
+        raise
+    return sock
 
 
 def _tcp_options(sock: socket.socket, bind: BindSettings) -> None:
@@ -133,9 +141,11 @@ def _bind_unix(sock: socket.socket, bind: BindSettings, where: SockAddr) -> None
         os.unlink(temporary)
     sock.bind(temporary)
     try:
+        # names were looked up when the configuration was read
         if bind.uid is not None or bind.gid is not None:
             uid = -1 if bind.uid is None else bind.uid
-            os.chown(temporary, uid, -1 if bind.gid is None else bind.gid)
+            gid = -1 if bind.gid is None else bind.gid
+            os.chown(temporary, uid, gid)
         if bind.mode is not None:
             os.chmod(temporary, bind.mode)
         os.rename(temporary, path)

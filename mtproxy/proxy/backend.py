@@ -204,3 +204,7 @@ class Backend:
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""
         return combined(self.counters, [server.counters for server in self.servers])
+
+    def sessions_so_far(self) -> int:
+        """How many sessions entered the backend on this thread. Any thread."""
+        return self.counters.cum_sess + sum([s.counters.cum_sess for s in self.servers])

@@ -110,8 +110,6 @@ class _BackendSide(_Counters):
         "conn_max",
         "connect",
         "ctime_max",
-        "cum_lbconn",
-        "cum_req",
         "cum_sess",
         "d_time",
         "denied_req",
@@ -122,7 +120,7 @@ class _BackendSide(_Counters):
         "failed_rewrites",
         "http_rsp",
         "internal_errors",
-        "last_sess",
+        "last_tick",
         "q_time",
         "qtime_max",
         "queue_cur",
@@ -137,7 +135,7 @@ class _BackendSide(_Counters):
         "timed",
         "ttime_max",
     )
-    GAUGES = frozenset({"conn_cur", "queue_cur", "last_sess"})
+    GAUGES = frozenset({"conn_cur", "queue_cur", "last_tick"})
     MAXIMA = frozenset(
         {"conn_max", "queue_max", "qtime_max", "ctime_max", "dtime_max", "ttime_max"}
     )
@@ -148,8 +146,6 @@ class _BackendSide(_Counters):
     cli_aborts: int
     connect: int
     ctime_max: int
-    cum_lbconn: int
-    cum_req: int
     cum_sess: int
     d_time: int
     denied_req: int
@@ -160,8 +156,8 @@ class _BackendSide(_Counters):
     failed_rewrites: int
     http_rsp: list[int]
     internal_errors: int
-    #: seconds since the epoch of the last session, 0 for none
-    last_sess: int
+    #: tick of the last session, 0 for none
+    last_tick: int
     conn_cur: int
     conn_max: int
     q_time: int
@@ -242,7 +238,7 @@ class ServerCounters(_BackendSide):
 def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> BackendCounters:
     """One thread's backend with its servers: for what a transaction counts once, on its server.
 
-    A transaction that reached a server enters bytes, requests, responses, times and the use of idle
+    A session that was given to a server enters itself, bytes, responses, times and the use of idle
     connections there alone; this adds them up. Any thread; the result is a copy of the moment.
     """
     out = BackendCounters()
@@ -253,13 +249,12 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
     for server in parts[1:]:
         out.bytes_in += server.bytes_in
         out.bytes_out += server.bytes_out
-        out.cum_req += server.cum_req
         out.timed += server.timed
-        out.cum_lbconn += server.cum_lbconn
+        out.cum_sess += server.cum_sess
         out.reuse += server.reuse
         out.spliced_in += server.spliced_in
         out.spliced_out += server.spliced_out
-        out.last_sess = max(out.last_sess, server.last_sess)
+        out.last_tick = max(out.last_tick, server.last_tick)
         out.qtime_max = max(out.qtime_max, server.qtime_max)
         out.ctime_max = max(out.ctime_max, server.ctime_max)
         out.dtime_max = max(out.dtime_max, server.dtime_max)

@@ -1,4 +1,4 @@
-"""Sessions of a frontend, backend or server over all threads, cheap enough for every log line.
+"""How many sessions a frontend, backend or server has over all threads, at a price for every line.
 
 Each thread counts its own in `counters.conn_cur`. `Load` adds the other threads' counts to the own
 one; those are read once per tick at most, because reading what another thread writes costs several
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Counted(Protocol):
-    """What has a number of sessions."""
+    """One thread's counters of a frontend, backend or server."""
 
     conn_cur: int
 

@@ -22,7 +22,7 @@ FIELDS = (
 
 
 class Activity:
-    """One thread's counters of FIELDS. Written by the owner, read by reports."""
+    """The counters named in FIELDS, all of them totals since the start."""
 
     __slots__ = FIELDS
 

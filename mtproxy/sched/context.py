@@ -39,7 +39,8 @@ class Poller(Protocol):
 
     def register(self, fd: int, events: int, /) -> None: ...
     def unregister(self, fd: int, /) -> None: ...
-    def poll(self, timeout: float, max_events: int, /) -> list[tuple[int, int]]: ...
+    def poll(self, timeout: float, max_events: int = -1, /) -> list[tuple[int, int]]: ...
+    def close(self) -> None: ...
 
 
 class ThreadShared:
@@ -122,7 +123,7 @@ class ThreadContext:
         #: every live coroutine tasklet, so that none is collected while it waits
         self.tasklets: set[Tasklet] = set()
         self.running: Tasklet | None = None
-        #: called at the end of a turn that ran something (batched output)
+        #: called at the end of every turn (batched output)
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context
         self.housekeepers: list[Message] = []

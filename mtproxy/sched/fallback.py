@@ -55,7 +55,7 @@ class PollPoller:
         else:
             self._poll.unregister(fd)
 
-    def poll(self, timeout: float, _max_events: int) -> list[tuple[int, int]]:
+    def poll(self, timeout: float, _max_events: int = -1) -> list[tuple[int, int]]:
         """Wait at most `timeout` seconds (0: not at all, below 0: for ever); descriptors with their
         bits.
         """
@@ -77,6 +77,12 @@ class PollPoller:
             del self._edge[fd]
             self._forget(fd)
         return self._poll.poll(None if timeout < 0 else timeout * 1000)
+
+    def close(self) -> None:
+        """For the end, as epoll's: there is no descriptor to give back."""
+        self._edge.clear()
+        self._level.clear()
+        self._asked.clear()
 
     def _forget(self, fd: int) -> None:
         if self._asked.pop(fd, -1) >= 0:

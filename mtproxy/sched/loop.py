@@ -10,13 +10,13 @@ The function is long on purpose: it is the hottest code of the program, and each
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
 from collections import deque
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import wall_offset_ms
+from mtproxy.base.report import say
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -89,12 +89,13 @@ def run_loop(ctx: ThreadContext) -> None:
                     tasklet.queue.append(tasklet)
 
         # --- other threads
-        while inbox:
+        # what is there now: messages that post messages must not hold the turn up
+        for _ in range(len(inbox)):
             activity.inbox += 1
             message = inbox.popleft()
             try:
                 message(ctx)
-            except Exception:  # noqa: BLE001  # reported; the rest must go on
+            except Exception:  # noqa: BLE001 - whatever it is, the thread goes on
                 report_failure(ctx, "a message of another thread")
 
         # --- time
@@ -105,7 +106,7 @@ def run_loop(ctx: ThreadContext) -> None:
                 activity.tasksw += 1
                 try:
                     shared_task.run(ctx)
-                except Exception:  # noqa: BLE001  # reported; the rest must go on
+                except Exception:  # noqa: BLE001 - as above
                     report_failure(ctx, f"the shared task {shared_task!r}")
         if now >= next_second:
             next_second = now + 1000
@@ -114,7 +115,7 @@ def run_loop(ctx: ThreadContext) -> None:
             for keep in ctx.housekeepers:
                 try:
                     keep(ctx)
-                except Exception:  # noqa: BLE001  # reported; the rest must go on
+                except Exception:  # noqa: BLE001 - as above
                     report_failure(ctx, "housekeeping")
 
         # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
@@ -130,7 +131,10 @@ def run_loop(ctx: ThreadContext) -> None:
         if normal or urgent:
             activity.long_rq += 1
         for flush in ctx.flushers:
-            flush()
+            try:
+                flush()
+            except Exception:  # noqa: BLE001 - as above
+                report_failure(ctx, "batched output")
 
     shared.stopped = True
 
@@ -150,9 +154,10 @@ def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:
             tasklet.step(None)
         except StopIteration:
             ctx.finish(tasklet)
-        except Exception:  # noqa: BLE001  # reported; the rest must go on
+        except Exception:  # noqa: BLE001 - one failing tasklet must not end the thread
             report_failure(ctx, tasklet.name)
-            ctx.finish(tasklet)
+            if tasklet.coro is not None:  # a callback may do better with the next event
+                ctx.finish(tasklet)
     ctx.running = None
     return n
 
@@ -163,9 +168,8 @@ def report_failure(ctx: ThreadContext, what: str) -> None:
     A stream's coroutine closes its connections itself on its way out.
     """
     ctx.activity.errors += 1
-    print(  # noqa: T201
-        f"[ALERT]    ({os.getpid()}) : thread {ctx.tid + 1}: {what} failed unexpectedly and was "
-        f"ended. Please report this:\n{traceback.format_exc()}",
-        file=sys.stderr,
-        flush=True,
+    say(
+        "alert",
+        f"thread {ctx.tid + 1}: {what} failed unexpectedly. Please report this:\n"
+        f"{traceback.format_exc()}",
     )

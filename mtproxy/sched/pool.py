@@ -11,12 +11,13 @@ import faulthandler
 import os
 import signal
 import socket
-import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
@@ -34,7 +35,7 @@ DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
 class _SignalPipe:
-    """Wakes thread 0 when a signal came between two Python instructions (signal.set_wakeup_fd)."""
+    """Wakes thread 0 for a signal that came in between two instructions (signal.set_wakeup_fd)."""
 
     def __init__(self, ctx: ThreadContext) -> None:
         self.rd, self.wr = socket.socketpair()
@@ -94,7 +95,7 @@ class Pool:
         """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
 
         No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
-        moment. A thread whose set-up raises stops the whole pool: `failed` is set.
+        moment. A thread whose set-up raises says so and stops the whole pool: `failed` is set.
         """
         self._ready = ready
         main = self.contexts[0]
@@ -127,7 +128,7 @@ class Pool:
         try:
             cpus = self.cpu_map.get(ctx.tid + 1)
             if cpus:
-                _bind_to_cpus(ctx.tid, cpus)
+                self._bind_to(ctx, cpus)
             lock_stats.adopt(ctx.tid)
             setup(ctx)
             self._gate.wait()
@@ -136,11 +137,23 @@ class Pool:
             run_loop(ctx)
         except threading.BrokenBarrierError:
             return  # another thread failed, and said why
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, the whole pool stops
             self.failed = True
             self._gate.abort()
             self.hard_stop()
-            raise
+            say(
+                "alert",
+                f"thread {ctx.tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",
+            )
+
+    def _bind_to(self, ctx: ThreadContext, cpus: frozenset[int]) -> None:
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError as e:
+            say(
+                "warning",
+                f"thread {ctx.tid + 1} cannot be bound to CPUs {sorted(cpus)}: {e.strerror}",
+            )
 
     def _wake_a_sleeper(self, _tick: int) -> None:
         """A shared task is due earlier than the sleepers know: one of them must look again."""
@@ -184,19 +197,6 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
-
-
-def _bind_to_cpus(tid: int, cpus: frozenset[int]) -> None:
-    """Have this thread run on `cpus` only. CPUs that are not there are no reason to stop."""
-    try:
-        os.sched_setaffinity(0, cpus)
-    except OSError as e:
-        print(  # noqa: T201
-            f"[WARNING]  ({os.getpid()}) : thread {tid + 1} is not bound to CPU "
-            f"{', '.join(map(str, sorted(cpus)))} (cpu-map): {e.strerror}",
-            file=sys.stderr,
-            flush=True,
-        )
 
 
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:

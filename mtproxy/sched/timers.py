@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """The expiries of one thread. Owner thread only."""
+    """The tasks of one thread by tick. See the module's docstring."""
 
     __slots__ = ("buckets", "next", "ticks")
 

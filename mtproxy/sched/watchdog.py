@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from mtproxy.base.clock import monotonic_ms
+from mtproxy.base.report import say
+from mtproxy.base.stderr import write_error
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -72,13 +73,21 @@ class Watchdog:
                     f"thread {i + 1} has made no progress for {now - since} ms{what}; "
                     "stacks of all threads follow"
                 )
-                out = self.out or sys.stderr
-                out.flush()
-                faulthandler.dump_traceback(file=out, all_threads=True)
+                self._dump_stacks()
+
+    def _dump_stacks(self) -> None:
+        """By way of a file in memory: with the world stopped, nobody may wait for a reader."""
+        with open(os.memfd_create("stacks"), "w+", encoding="utf-8", errors="replace") as stacks:
+            faulthandler.dump_traceback(file=stacks, all_threads=True)
+            stacks.seek(0)
+            self._write(stacks.read())
 
     def _say(self, text: str) -> None:
-        print(
-            f"[WARNING]  ({os.getpid()}) : watchdog: {text}",
-            file=self.out or sys.stderr,
-            flush=True,
-        )
+        say("warning", f"watchdog: {text}", self.out)
+
+    def _write(self, text: str) -> None:
+        if self.out is None:
+            write_error(text)
+        else:
+            self.out.write(text)
+            self.out.flush()

@@ -6,7 +6,6 @@ Any thread may call; other threads' counters are read without a lock.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -331,10 +330,10 @@ def _backend_side(
         "eresp": t.failed_resp,
         "wretr": t.retries,
         "wredis": t.redispatches,
-        "lbtot": t.cum_lbconn,
+        "lbtot": t.cum_sess,
         "cli_abrt": t.cli_aborts,
         "srv_abrt": t.srv_aborts,
-        "lastsess": int(time.time()) - t.last_sess if t.last_sess else -1,
+        "lastsess": (monotonic_ms() - t.last_tick) // 1000 if t.last_tick else -1,
         "qtime": _average(sets, "q_time"),
         "ctime": _average(sets, "c_time"),
         "rtime": _average(sets, "d_time"),
@@ -350,7 +349,7 @@ def _backend_side(
     }
     if http:
         values |= _responses(t)
-        values["req_tot"] = t.cum_req
+        values["req_tot"] = sum(t.http_rsp)
     return values
 
 
@@ -375,7 +374,7 @@ def _modules(t: Totals, http: bool, *, connections: int) -> dict[str, Value]:
         values |= {
             "h1_open_connections": t.conn_cur,
             "h1_total_connections": connections,
-            "h1_total_streams": t.cum_req,
+            "h1_total_streams": sum(t.http_rsp),
             "h1_bytes_in": t.bytes_in,
             "h1_bytes_out": t.bytes_out,
             "h1_spliced_bytes_in": t.spliced_in,

@@ -115,7 +115,7 @@ class Rates:
                 yield (number, "F", "cum_sess"), sum(c.cum_sess for c in sets)
                 yield (number, "F", "cum_req"), sum(c.cum_req for c in sets)
             if proxy.backends:
-                yield (number, "B", "cum_sess"), sum(b.counters.cum_sess for b in proxy.backends)
+                yield (number, "B", "cum_sess"), sum(b.sessions_so_far() for b in proxy.backends)
                 for servers in zip(*(b.servers for b in proxy.backends), strict=True):
                     key = (number, servers[0].settings.id, "cum_sess")
                     yield key, sum(s.counters.cum_sess for s in servers)

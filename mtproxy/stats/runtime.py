@@ -151,7 +151,7 @@ class Runtime:
             if proxy.name == name:
                 return proxy
         number = name.removeprefix("#")
-        if number.isascii() and number.isdigit():
+        if number.isascii() and number.isdigit() and len(number) < 10:
             for proxy in self.proxies:
                 if proxy.settings.id == int(number):
                     return proxy

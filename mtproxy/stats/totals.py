@@ -46,7 +46,7 @@ def add_up(sets: Sequence[Counters]) -> Totals:
         if name == "http_rsp":
             continue
         column = [getattr(one, name) for one in sets]
-        values[name] = max(column) if name in kind.MAXIMA or name == "last_sess" else sum(column)
+        values[name] = max(column) if name in kind.MAXIMA or name == "last_tick" else sum(column)
     responses = [sum(codes) for codes in zip(*(one.http_rsp for one in sets), strict=True)]
     return Totals(values, responses)
 

@@ -1,1 +1,1 @@
-"""The way of a connection and of a request: sessions, transactions, forwarding."""
+"""The way of a connection and a request through the proxy: session, transaction, forwarding."""

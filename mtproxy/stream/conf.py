@@ -44,6 +44,7 @@ class FrontConf:
         "monitor_uri",
         "nolinger",
         "socket_options",
+        "splice",
         "splice_request",
         "splice_response",
     )
@@ -69,6 +70,8 @@ class FrontConf:
             self.socket_options += keepalive_options(
                 proxy.clitcpka_cnt, proxy.clitcpka_idle, proxy.clitcpka_intvl
             )
+        #: bulk data may be moved inside the kernel (-dS turns it off)
+        self.splice = "nosplice" not in global_.disabled_features
         #: splice bodies from their first byte on; see stream.pump
         self.splice_request = "splice-request" in options
         self.splice_response = "splice-response" in options

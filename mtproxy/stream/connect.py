@@ -84,16 +84,35 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
 
 
 def close_ended(srv: Server) -> None:
-    """Close the idle connections on which something happened: a hang-up, or bytes nobody asked
-    for.
+    """Close the idle connections that ended, or brought bytes nobody asked for."""
+    alive = []
+    for conn in srv.idle:
+        if is_quiet(conn):
+            alive.append(conn)
+        else:
+            conn.close()
+    srv.idle.clear()
+    srv.idle.extend(alive)
+
+
+def is_quiet(conn: Connection) -> bool:
+    """Whether a connection between two requests is still open and has nothing to read.
+
+    A readiness bit alone does not tell: what arrives in two pieces may be read as one, and the
+    event for the second piece comes afterwards.
     """
-    alive = [conn for conn in srv.idle if not conn.ready & READABLE]
-    if len(alive) < len(srv.idle):
-        for conn in srv.idle:
-            if conn.ready & READABLE:
-                conn.close()
-        srv.idle.clear()
-        srv.idle.extend(alive)
+    if not conn.ready & READABLE:
+        return True
+    if conn.ready & ENDED:
+        return False
+    try:
+        conn.recv(1)
+    except BlockingIOError:
+        conn.ready &= OUT
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def take_idle(task: Task, srv: Server) -> Connection | None:
@@ -105,11 +124,10 @@ def take_idle(task: Task, srv: Server) -> Connection | None:
     idle = srv.idle
     while idle:
         conn = idle.pop()
-        if conn.ready & READABLE:
-            conn.close()
-            continue
-        conn.tasklet = task
-        return conn
+        if is_quiet(conn):
+            conn.tasklet = task
+            return conn
+        conn.close()
     return None
 
 
@@ -117,7 +135,7 @@ def give_idle(conn: Connection, now: int) -> None:
     """Keep a server connection that is between two requests. Closes it if it cannot be kept."""
     mark = conn.mark
     srv = mark.server
-    if not is_quiet(conn):
+    if conn.ready & READABLE and not is_quiet(conn):
         conn.close()
         return
     idle = srv.idle
@@ -153,25 +171,6 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
         return False
     mark.reused += 1
     return True
-
-
-def is_quiet(conn: Connection) -> bool:
-    """Whether nothing came on a connection between two messages, neither bytes nor an end.
-
-    When the last read was exactly full, only a further read can tell.
-    """
-    if not conn.ready & READABLE:
-        return True
-    if conn.ready & ENDED:
-        return False
-    try:
-        conn.recv(1)
-    except BlockingIOError:
-        conn.ready &= OUT
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def purge_idle(srv: Server, now: int) -> None:
@@ -258,9 +257,7 @@ _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
 def _may_redispatch(conf: BackConf, left: int) -> bool:
-    """Whether the retry with `left` more behind it may go to another server (`option
-    redispatch`).
-    """
+    """Whether a retry with `left` more behind it may go to another server (`option redispatch`)."""
     interval = conf.redispatch
     if interval == 0:
         return False
@@ -280,6 +277,7 @@ def _redispatch(stream: Stream) -> bool:
         return False
     moved = new is not old
     stream.set_server(new)
+    be.counters.cum_sess -= 1  # one session on two servers
     if moved:
         stream.redispatched = True
         old.counters.redispatches += 1

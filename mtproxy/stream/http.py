@@ -1,18 +1,13 @@
 """`mode http`: the client side of HTTP/1 and the way of one request.
 
-`HttpStream.run` is the coroutine of one client connection: read a head, hand it to `_transaction`, and
-again while the connection is kept. `_transaction` is HAProxy's process_stream for HTTP written as a
-straight line: backend, server, connection, request out, response head in, bodies, log. It is long
-because it is the hot path of the whole program: a call costs what a look-up table of rules would.
-
-Bodies that are complete when their head is read leave together with the head in one send; all others
-go through `Pump`s, stepped by the same coroutine in both directions at once (`_forward`), so that a
-server may answer before it has read the request, and a slow reader never blocks the other side.
+`HttpStream.run` is the coroutine of one client connection: read a head, hand it to `_transaction`,
+and again while the connection is kept. `_transaction` is HAProxy's process_stream for HTTP written
+as a straight line: backend, server, connection, request out, response head in, bodies, log. It is
+long because it is the hot path of the whole program; what is usual (a request without a body, a
+response that is complete, both connections kept) is written out, everything else stands in methods.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from mtproxy.http import replies
 from mtproxy.http.chunked import ChunkedReader
@@ -27,138 +22,103 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     parse_response_head,
 )
-from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import connect, give_idle, take_idle
+from mtproxy.stream.connect import connect, give_idle
+from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
 from mtproxy.stream.linger import linger
-from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
-from mtproxy.stream.stream import Stop, Stream
-from mtproxy.stream.tunnel import tunnel
+from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.stream import Stop
 
-if TYPE_CHECKING:
-    import socket
-
-    from mtproxy.proxy.server import Server
-    from mtproxy.sched.context import ThreadContext
-    from mtproxy.stream.room import FrontRoom
-
-_CLOSE = replies.CONNECTION_CLOSE_LINE
-_KEEP_ALIVE = replies.CONNECTION_KEEP_ALIVE_LINE
+#: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
+type _Body = tuple[bytes, int, ChunkedReader | None]
 
 
-class HttpStream(Stream):
-    """One HTTP/1 client connection.
+class HttpStream(HttpExchange):
+    """One HTTP/1 client connection."""
 
-    `up` and `down` are the pumps of the current transaction, None where none is needed.
-    """
-
-    __slots__ = (
-        "answered",
-        "down",
-        "first",
-        "forwardfor_line",
-        "got_tick",
-        "kept",
-        "leftover",
-        "up",
-        "up_failed",
-    )
-
-    def __init__(
-        self, ctx: ThreadContext, room: FrontRoom, sock: socket.socket, peer: object
-    ) -> None:
-        super().__init__(ctx, room, sock, peer)
-        self.is_http = True
-        self.up: Pump | None = None
-        self.down: Pump | None = None
-        self.first = True
-        self.got_tick = 0
-        #: bytes of the response were sent to the client
-        self.answered = False
-        #: the server takes no more of the request's body
-        self.up_failed = False
-        #: what the client sent behind the current request
-        self.leftover = b""
-        #: `http-reuse never`: the connection of this client alone, between two requests
-        self.kept: Connection | None = None
-        self.forwardfor_line: bytes | None = None
+    __slots__ = ()
 
     # --- the client connection
     async def run(self) -> None:
-        """The session's coroutine."""
-        try:
-            await self._requests()
-        finally:
-            if self.kept is not None:
-                self.kept.close()
-            self.close_session()
-
-    async def _requests(self) -> None:
+        """The session's coroutine: one request after the other."""
         ctx = self.ctx
         conn = self.conn
         task = self.task
         conf = self.conf
         cache = self.room.cache
         recv = conn.recv
+        known = cache.request_heads
         bufsize = conf.bufsize
         buf = b""
-        while True:
-            now = ctx.now
-            self.begin(now)
-            self.got_tick = now
-            expire = now + (conf.http_request if self.first or buf else conf.keep_alive)
-            task.expire = expire
-            if expire < task.timer:
-                ctx.timers.arm(task, expire)
-            end = 0
-            try:
-                while True:
-                    if buf:
-                        end = find_head_end(buf, 0, conf.max_head)
-                        if end > 0:
-                            break
-                    if conn.ready & READABLE:
-                        try:
-                            data = recv(bufsize)
-                        except BlockingIOError:
-                            conn.ready &= OUT
-                            continue
-                        except OSError:
-                            data = b""
-                        if not data:
-                            await self._closed_early(buf)
-                            return
-                        if len(data) < bufsize and not conn.ready & ENDED:
-                            conn.ready &= ~IN
+        try:
+            while True:
+                now = ctx.now
+                self.begin(now)
+                self.ready_tick = self.got_tick = now
+                expire = now + (conf.http_request if self.first or buf else conf.keep_alive)
+                task.expire = expire
+                if expire < task.timer:
+                    ctx.timers.arm(task, expire)
+                end = seen = 0
+                try:
+                    while True:
                         if buf:
-                            buf += data
-                        else:
-                            buf = data
-                            self.got_tick = ctx.now
-                            if not self.first:
-                                task.set_expire(ctx.now + conf.http_request)
-                        continue
-                    if ctx.now >= task.expire:
-                        await self._timed_out(buf)
-                        return
-                    if ctx.pool.stopping and not buf and not self.first:
-                        return
-                    await park()
+                            if buf in known:
+                                end = len(buf)  # a whole head that came before, nothing behind it
+                                break
+                            end = find_head_end(buf, 0, conf.max_head, seen)
+                            if end > 0:
+                                break
+                            seen = len(buf)
+                        if conn.ready & READABLE:
+                            try:
+                                data = recv(bufsize)
+                            except BlockingIOError:
+                                conn.ready &= OUT
+                                continue
+                            except OSError:
+                                data = b""
+                            if not data:
+                                await self._closed_early(buf)
+                                return
+                            if len(data) < bufsize and not conn.ready & ENDED:
+                                conn.ready &= ~IN
+                            if buf:
+                                buf += data
+                            else:
+                                buf = data
+                                self.got_tick = now = ctx.now
+                                if not self.first:
+                                    task.expire = expire = now + conf.http_request
+                                    if expire < task.timer:
+                                        ctx.timers.arm(task, expire)
+                            continue
+                        if ctx.now >= task.expire:
+                            await self._timed_out(buf)
+                            return
+                        if ctx.pool.stopping and not buf and not self.first:
+                            return
+                        await park()
+                    if end == len(buf):
+                        request = parse_request_head(buf, cache)
+                        rest = b""
+                    else:
+                        request = parse_request_head(buf[:end], cache)
+                        rest = buf[end:]
+                except BadMessage as e:
+                    await self._refuse(e)
+                    return
                 self.bytes_uploaded = end
-                if end == len(buf):
-                    request = parse_request_head(buf, cache)
-                    rest = b""
-                else:
-                    request = parse_request_head(buf[:end], cache)
-                    rest = buf[end:]
-            except BadMessage as e:
-                await self._refuse(e)
-                return
-            if not await self._transaction(request, rest):
-                return
-            buf = self.leftover
-            self.first = False
+                leftover = await self._transaction(request, rest)
+                if leftover is None:
+                    return
+                buf = leftover
+                self.first = False
+        finally:
+            if self.kept is not None:
+                self.kept.close()
+            self.close_session()
 
     async def _closed_early(self, buf: bytes) -> None:
         """The client closed its side before a whole request had come."""
@@ -171,7 +131,7 @@ class HttpStream(Stream):
                 await self._last_words(replies.early_reply(400))
 
     async def _timed_out(self, buf: bytes) -> None:
-        """A whole request did not come in time. An idle kept connection is closed without a word."""
+        """A whole request did not come in time. An idle connection is closed without a word."""
         if self.first or buf:
             self.null = not buf
             self.status = 408
@@ -192,79 +152,52 @@ class HttpStream(Stream):
         counters.cum_req += 1
         counters.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
-        self.t_i = self.got_tick - (self.accept_ms - self.ctx.wall_offset)
-        if self.t_i < 0 or self.null:
-            self.t_i = 0
+        self.t_i = 0 if self.null else self.got_tick - self.ready_tick
         self.t_R = -1
         self.t_a = self.t_t = now - self.got_tick
         self.t_q = -1
         self.finish()
 
     async def _last_words(self, data: bytes) -> None:
-        """Send `data`, then close so that the client can read it although it may still be sending."""
+        """Send `data`, then close so that the client can read it though it may still be sending."""
         await self._send(data)
         await linger(self)
 
-    async def _send(self, data: bytes) -> None:
-        """Send `data` to the client. One that has gone, or does not read, is given up silently."""
-        pump = Pump(self.conn, self.conn, 1, head=data, remaining=0)
-        expire = self.ctx.now + self.conf.client
-        self.task.set_expire(expire)
-        while True:
-            try:
-                pump.step()
-            except SinkError:
-                return
-            if pump.done or self.ctx.now >= expire:
-                return
-            await park()
-
     # --- one request
-    async def _transaction(self, request: RequestHead, rest: bytes) -> bool:
-        """Serve one request. Returns whether the client connection goes on; then `leftover` is what
-        came behind the request.
-        """
+    async def _transaction(self, request: RequestHead, rest: bytes) -> bytes | None:
+        """Serve one request. Returns what the client sent behind it, or None to close."""
         ctx = self.ctx
         conf = self.conf
         room = self.room
+        conn = self.conn
         self.request_line = request.start_line
-        got = self.got_tick
-        self.t_R = ctx.now - got
-        self.t_i = got + ctx.wall_offset - self.accept_ms
-        self.answered = self.up_failed = False
-        self.leftover = b""
+        self.t_R = ctx.now - self.got_tick
         self.fe.counters.cum_req += 1
-        go_on = False
+        keep = failed = False
+        usual = request.usual and room.plain
+        head = request.message
+        body: _Body | None = None
+        here, leftover = b"", rest
+        if not usual:
+            here, leftover, body = self._request_body(request, rest)
         try:
-            if conf.monitor_uri is not None and request.target == conf.monitor_uri:
-                return await self._monitor(request, rest)
+            if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
+                return await self._monitor(request, leftover, body is None)
             be, bconf = room.backend, room.bconf
             if be is None or bconf is None:
                 raise Stop(503, "SC")
             self.enter_backend(be, bconf)
             srv = be.pick(ctx)
             if srv is None:
+                be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
             self.t_w = 0
             self.set_server(srv)
-            head = self._request_head(request)
+            if not usual:
+                head = self._request_head(request) + here
 
-            # --- the request's body: here already, or on its way through a pump
-            length = request.content_length
-            body_args: tuple[bytes, int, ChunkedReader | None] | None = None
-            if request.chunked:
-                body_args = (rest, UNTIL_CLOSE, ChunkedReader())
-            elif length <= 0:
-                self.leftover = rest
-            elif len(rest) >= length:
-                self.bytes_uploaded += length
-                head += rest[:length]
-                self.leftover = rest[length:]
-            else:
-                body_args = (rest, length, None)
-
-            # --- a connection, the head out, the response head in
+            # --- a connection, the head out
             sconn = self._idle_connection(srv)
             reused = sconn is not None
             if sconn is None:
@@ -273,63 +206,59 @@ class HttpStream(Stream):
                 self.t_c = 0
                 srv.counters.reuse += 1
             self.sconn = sconn
-            self.server_expire = ctx.now + bconf.server
-            if body_args is None:
+            sent_at = ctx.now
+            if body is None:
                 self._send_head(sconn, head)
             else:
-                first, remaining, chunks = body_args
-                self.client_expire = ctx.now + conf.client
+                first, remaining, chunks = body
                 self.up = Pump(
-                    self.conn, sconn, conf.bufsize,
+                    conn, sconn, conf.bufsize,
                     head=head, first=first, remaining=remaining, chunks=chunks,
+                    splice=conf.splice,
                 )  # fmt: skip
-            response, received = await self._response_head(request, reused)
 
-            # --- the response
-            status = response.status
-            self.status = status
-            if status == 101 or (request.method == b"CONNECT" and status < 300):
-                await self._tunnel(response, received, rest)
-                return False
-            keep = (
-                request.keep_alive
-                and response.body != BODY_UNTIL_CLOSE
-                and not conf.httpclose
-                and not bconf.httpclose
-                and not self.up_failed
+            # --- the response head: nearly always one wait and one read; else the general way
+            received = b""
+            response = None
+            end = 0
+            if self.up is None:
+                task = self.task
+                task.expire = expire = sent_at + bconf.server
+                if expire < task.timer:
+                    ctx.timers.arm(task, expire)
+                if not sconn.ready & READABLE:
+                    await park()
+                if sconn.ready & IN:
+                    try:
+                        received = sconn.recv(conf.bufsize)
+                        if len(received) < conf.bufsize and not sconn.ready & ENDED:
+                            sconn.ready &= ~IN
+                        end = find_head_end(received, 0, conf.max_head) if received else -1
+                        if end > 0:
+                            response = parse_response_head(
+                                received[:end], request.method, room.cache
+                            )
+                    except BlockingIOError:
+                        sconn.ready &= OUT
+                    except (OSError, BadMessage):
+                        response = None  # comes again below, where it is dealt with
+            if response is None or response.status < 200:
+                response, received = await self._response_head(request, reused, sent_at, received)
+            else:
+                received = received[end:]
+            self.t_r = ctx.now - sent_at
+            self.status = response.status
+
+            # --- the response: nearly always complete, and both connections stay
+            if (
+                response.usual
+                and usual
+                and room.usual
+                and len(received) == response.content_length
                 and not ctx.pool.stopping
-                and not (request.version == 10 and response.chunked)
-            )
-            if keep and request.version == 11 == response.version:
-                out = response.start_wire + response.wire
-            else:
-                extra_line = _KEEP_ALIVE if keep else _CLOSE
-                out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], extra_line)
-            extra = b""
-            down_args: tuple[bytes, int, ChunkedReader | None] | None = None
-            body = response.body
-            if body == BODY_NONE:
-                extra = received
-            elif body == BODY_LENGTH:
-                length = response.content_length
-                have = len(received)
-                if have == length:
-                    out += received
-                elif have > length:
-                    out += received[:length]
-                    extra = received[length:]
-                else:
-                    down_args = (received, length, None)
-            elif body == BODY_CHUNKED:
-                down_args = (received, UNTIL_CLOSE, ChunkedReader())
-            else:
-                down_args = (received, UNTIL_CLOSE, None)
-            if conf.logasap:
-                self._log_now()
-            self.answered = True
-            conn = self.conn
-            up = self.up
-            if down_args is None and (up is None or up.done):
+            ):
+                out = response.message + received
+                self.answered = True
                 try:
                     sent = conn.send(out)
                 except BlockingIOError:
@@ -338,342 +267,141 @@ class HttpStream(Stream):
                 except OSError:
                     raise Stop(0, "CD") from None
                 self.bytes_read += sent
-                if sent < len(out):
+                if sent < len(out) or self.up is not None:
                     self.down = Pump(sconn, conn, 1, head=out[sent:], remaining=0)
                     await self._forward()
-            else:
-                if down_args is None:
-                    self.down = Pump(sconn, conn, 1, head=out, remaining=0)
-                else:
-                    first, remaining, chunks = down_args
-                    self.down = Pump(
-                        sconn, conn, conf.bufsize,
-                        head=out, first=first, remaining=remaining, chunks=chunks,
-                    )  # fmt: skip
-                await self._forward()
-                if self.down.chunks is not None:
-                    extra = self.down.rest
-            # --- the end: both connections are between two messages, or are closed
-            up = self.up
-            if self.up_failed:
-                keep = False
-            elif up is not None and up.chunks is not None:
-                self.leftover = up.rest
-            if (
-                response.keep_alive
-                and not extra
-                and not bconf.close_server
-                and body != BODY_UNTIL_CLOSE
-                and not self.up_failed
-            ):
                 self.sconn = None
-                if bconf.reuse_private:
-                    self.kept = sconn
-                else:
-                    give_idle(sconn, ctx.now)
-            self.term_state = "----"
-            go_on = keep
+                give_idle(sconn, ctx.now)
+                keep = True
+                self.term_state = "----"
+            else:
+                keep = await self._respond(request, response, received, rest)
+                if self.up is not None and self.up.chunks is not None:
+                    leftover = self.up.rest
         except Stop as stop:
-            go_on = await self._stopped(stop, request)
+            failed = True
+            keep = await self._stopped(stop, request, body is None)
+            if keep and self.up is not None and self.up.chunks is not None:
+                leftover = self.up.rest
         finally:
+            unread = self.up_failed
             self._account()
-        if not go_on:
+        if keep:
+            return leftover
+        if failed or unread or leftover or conf.nolinger:
             await linger(self)
-        return go_on
-
-    def _idle_connection(self, srv: Server) -> Connection | None:
-        """An idle connection that `http-reuse` lets this request use."""
-        bconf = self.bconf
-        if bconf.reuse_private:
-            return self._take_kept(srv)
-        if self.first and not (
-            bconf.reuse_first and srv.idle and (bconf.reuse_unproven or srv.idle[-1].mark.reused)
-        ):
-            return None
-        conn = take_idle(self.task, srv)
-        if conn is not None:
-            conn.mark.reused += 1
-        return conn
-
-    def _take_kept(self, srv: Server) -> Connection | None:
-        """`http-reuse never`: the connection that this client used before, if it fits and lives."""
-        kept, self.kept = self.kept, None
-        if kept is None:
-            return None
-        if kept.mark.server is srv and not kept.ready & READABLE:
-            return kept
-        kept.close()
         return None
 
-    # --- heads
-    def _request_head(self, request: RequestHead) -> bytes:
-        """The head as it goes to the server."""
-        if self.room.plain and request.version == 11:
-            return request.start_wire + request.wire
-        extra = b""
-        if self.bconf.forwardfor is not None or self.conf.forwardfor is not None:
-            extra = self._forwardfor(request)
-        if self.bconf.close_server or self.conf.httpclose:
-            if request.upgrade is None:
-                extra += _CLOSE
-        elif request.version == 10:
-            extra += _KEEP_ALIVE
-        return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
+    def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
+        """(the body if all of it is here, what is behind it, what a pump has to read else)."""
+        length = request.content_length
+        if request.chunked:
+            return b"", b"", (rest, UNTIL_CLOSE, ChunkedReader())
+        if length <= 0:
+            return b"", rest, None
+        if len(rest) >= length:
+            self.bytes_uploaded += length
+            return rest[:length], rest[length:], None
+        return b"", b"", (rest, length, None)
 
-    def _forwardfor(self, request: RequestHead) -> bytes:
-        """`option forwardfor` of the backend, else of the frontend (manual 4.2)."""
-        option = self.bconf.forwardfor or self.conf.forwardfor
-        assert option is not None
-        if option.if_none or (self.conf.forwardfor_if_none and self.bconf.forwardfor is None):
-            for header in request.headers:
-                if header[0] == option.header:
-                    return b""
-        line = self.forwardfor_line
-        if line is None:
-            line = b""
-            if self.client_ip != "unix" and not _in_network(self.client_ip, option.except_net):
-                line = option.header + b": " + self.client_ip.encode() + b"\r\n"
-            self.forwardfor_line = line
-        return line
-
-    # --- towards the server
-    def _send_head(self, sconn: Connection, head: bytes) -> None:
-        """Send a whole request; what the kernel does not take at once leaves through a pump."""
-        try:
-            sent = sconn.send(head)
-        except BlockingIOError:
-            sconn.ready &= ~OUT
-            sent = 0
-        except OSError:
-            return  # closed by the server; reading will tell
-        if sent < len(head):
-            self.up = Pump(self.conn, sconn, 1, head=head[sent:], remaining=0)
-
-    def _step_up(self) -> None:
-        """Move the request's body on. Raises Stop when the client fails."""
-        up = self.up
-        assert up is not None
-        received, sent = up.received, up.sent
-        phase = "D" if self.answered else "H"
-        try:
-            if not up.step():
-                return
-        except SourceError:
-            raise Stop(400, "C" + phase) from None
-        except BadMessage:
-            raise Stop(400, "P" + phase) from None
-        except SinkError:
-            # The server takes no more, but it may have answered: go on reading.
-            self.up_failed = True
-            return
-        now = self.ctx.now
-        if up.received != received:
-            self.client_expire = now + self.conf.client
-        if up.sent != sent:
-            self.server_expire = now + self.bconf.server
-
-    async def _response_head(
-        self, request: RequestHead, reused: bool
-    ) -> tuple[ResponseHead, bytes]:
-        """Wait for the final response head; also returns the bytes read behind it.
-
-        Interim responses (1xx) are passed on to clients that know them. Raises Stop, or _Stale when a
-        reused connection was closed before anything came.
+    async def _respond(
+        self, request: RequestHead, response: ResponseHead, received: bytes, rest: bytes
+    ) -> bool:
+        """Pass any response on, `received` being what came behind its head, and what is left of the
+        request's body. Whether the client connection goes on. Raises Stop.
         """
         ctx = self.ctx
-        task = self.task
-        conf = self.conf
-        sconn = self.sconn
-        assert sconn is not None
-        cache = self.room.cache
-        bufsize = conf.bufsize
-        since = ctx.now
-        buf = b""
-        while True:
-            up = self.up
-            uploading = up is not None and not up.done and not self.up_failed
-            if uploading:
-                self._step_up()
-                assert up is not None
-                uploading = not up.done and not self.up_failed
-            if sconn.ready & READABLE:
-                try:
-                    data = sconn.recv(bufsize)
-                except BlockingIOError:
-                    sconn.ready &= OUT
-                    continue
-                except OSError:
-                    data = b""
-                if not data:
-                    if reused and not buf and not self.first:
-                        # It was closed while our request was on its way. The client saw a kept
-                        # connection work before and knows how to repeat: close without an answer,
-                        # as any connection may between two requests (RFC 9112 section 9.3.1).
-                        raise Stop(0, "SH")
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
-                    raise Stop(502, "SH")
-                if len(data) < bufsize and not sconn.ready & ENDED:
-                    sconn.ready &= ~IN
-                buf = buf + data if buf else data
-                try:
-                    while True:
-                        end = find_head_end(buf, 0, conf.max_head)
-                        if end < 0:
-                            break
-                        head = buf if end == len(buf) else buf[:end]
-                        response = parse_response_head(head, request.method, cache)
-                        buf = b"" if end == len(buf) else buf[end:]
-                        status = response.status
-                        if status >= 200 or (status == 101 and request.upgrade is not None):
-                            self.t_r = ctx.now - since
-                            return response, buf
-                        if status == 101:
-                            raise BadMessage(502, "an upgrade that nobody asked for")
-                        if request.version == 11:
-                            interim = response.start_wire + response.wire
-                            self.bytes_read += len(interim)
-                            await self._send(interim)
-                        if not buf:
-                            break
-                except BadMessage:
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
-                    raise Stop(502, "PH") from None
-                continue
-            now = ctx.now
-            expire = self.server_expire
-            if uploading:
-                assert up is not None
-                if up.more:
-                    task.queue = ctx.bulk
-                    task.wake()
-                    await park()
-                    task.queue = ctx.normal
-                    continue
-                if not up.blocked_on_sink and self.client_expire < expire:
-                    expire = self.client_expire
-            if now >= expire:
-                if expire == self.server_expire:
-                    assert self.srv is not None and self.be is not None
-                    self.srv.counters.failed_resp += 1
-                    self.be.counters.failed_resp += 1
-                    raise Stop(504, "sH")
-                raise Stop(408, "cH")
-            if self.conn.ready & ENDED and self._abort_on_close():
-                raise Stop(0, "CH")
-            task.expire = expire
-            if expire < task.timer:
-                ctx.timers.arm(task, expire)
-            await park()
-
-    def _abort_on_close(self) -> bool:
-        """Whether a client that has gone takes its request with it (`option abortonclose`)."""
-        up = self.up
-        if up is not None and not up.done:
-            return False  # the pump will see it
-        return self.conf.abortonclose or self.bconf.abortonclose
-
-    # --- bodies
-    async def _forward(self) -> None:
-        """Run the response to its end, and what is left of the request's body beside it.
-
-        Raises Stop when either side fails or is silent for too long.
-        """
-        ctx = self.ctx
-        task = self.task
         conf, bconf = self.conf, self.bconf
-        down = self.down
-        assert down is not None
-        up = self.up
-        self.client_expire = ctx.now + conf.client
-        self.server_expire = ctx.now + bconf.server
-        before = self.bytes_read
-        try:
-            while True:
-                uploading = up is not None and not up.done and not self.up_failed
-                if uploading:
-                    self._step_up()
-                    assert up is not None
-                    uploading = not up.done and not self.up_failed
-                now = ctx.now
-                if not down.done:
-                    received, sent = down.received, down.sent
-                    try:
-                        down.step()
-                    except SourceError:
-                        raise Stop(0, "SD") from None
-                    except BadMessage:
-                        raise Stop(0, "PD") from None
-                    except SinkError:
-                        raise Stop(0, "CD") from None
-                    if down.received != received:
-                        self.server_expire = now + bconf.server
-                    if down.sent != sent:
-                        self.client_expire = now + conf.client
-                if down.done and not uploading:
-                    return
-                if down.more or (uploading and up is not None and up.more):
-                    task.queue = ctx.bulk
-                    task.wake()
-                    await park()
-                    task.queue = ctx.normal
-                    continue
-                expire = FOREVER
-                if down.blocked_on_sink or (uploading and up and not up.blocked_on_sink):
-                    expire = self.client_expire
-                if not down.done and not down.blocked_on_sink and self.server_expire < expire:
-                    expire = self.server_expire
-                if uploading and up and up.blocked_on_sink and self.server_expire < expire:
-                    expire = self.server_expire
-                if now >= expire:
-                    raise Stop(0, "cD" if expire == self.client_expire else "sD")
-                task.expire = expire
-                if expire < task.timer:
-                    ctx.timers.arm(task, expire)
-                await park()
-        finally:
-            self.bytes_read = before + down.sent
-
-    async def _tunnel(self, response: ResponseHead, received: bytes, rest: bytes) -> None:
-        """After 101, or 2xx to CONNECT: bytes both ways, whatever they mean."""
-        sconn = self.sconn
+        conn, sconn = self.conn, self.sconn
         assert sconn is not None
+        status = response.status
+        if status == 101 or (request.method == b"CONNECT" and status < 300):
+            await self._tunnel(response, received, rest)
+            return False
+        mode = response.body
+        keep = (
+            request.keep_alive
+            and mode != BODY_UNTIL_CLOSE
+            and not self.up_failed
+            and not ctx.pool.stopping
+            and not (conf.httpclose or bconf.httpclose)
+            and not (request.version == 10 and response.chunked)
+        )
+        if keep and request.version == 11 == response.version:
+            out = response.message
+        else:
+            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
+            out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
+        extra = b""
+        body: _Body | None = None
+        if mode == BODY_LENGTH:
+            length = response.content_length
+            if len(received) >= length:
+                out += received[:length]
+                extra = received[length:]
+            else:
+                body = (received, length, None)
+        elif mode == BODY_NONE:
+            extra = received
+        elif mode == BODY_CHUNKED:
+            body = (received, UNTIL_CLOSE, ChunkedReader())
+        else:
+            body = (received, UNTIL_CLOSE, None)
+        if conf.logasap:
+            self._log_now()
         self.answered = True
-        head = response.start_wire + response.wire
-        bufsize = self.conf.bufsize
-        up = Pump(self.conn, sconn, bufsize, first=rest)
-        down = Pump(sconn, self.conn, bufsize, first=received, head=head)
-        self.up, self.down = up, down
+        if body is None:
+            self.down = Pump(sconn, conn, 1, head=out, remaining=0)
+        else:
+            first, remaining, chunks = body
+            self.down = Pump(
+                sconn, conn, conf.bufsize,
+                head=out, first=first, remaining=remaining, chunks=chunks, splice=conf.splice,
+            )  # fmt: skip
+        await self._forward()
+        if self.down.chunks is not None:
+            extra = self.down.rest
+        if self.up_failed:
+            keep = False
+        elif (
+            response.keep_alive
+            and not extra
+            and mode != BODY_UNTIL_CLOSE
+            and not bconf.close_server
+        ):
+            self.sconn = None
+            if bconf.reuse_private:
+                self.kept = sconn
+            else:
+                give_idle(sconn, ctx.now)
         self.term_state = "----"
-        before = self.bytes_read
-        try:
-            await tunnel(self, up, down)
-        finally:
-            self.bytes_read = before + down.sent
+        return keep
 
     # --- ends
-    async def _monitor(self, request: RequestHead, rest: bytes) -> bool:
-        """`monitor-uri`: answered here, neither logged nor forwarded."""
+    async def _monitor(self, request: RequestHead, rest: bytes, complete: bool) -> bytes | None:
+        """`monitor-uri`: answered here, neither logged nor forwarded (manual 4.2)."""
         self.logged = True
         self.fe.counters.intercepted_req += 1
         self.status = 200
-        keep = request.keep_alive and request.content_length <= 0 and not request.chunked
-        self.leftover = rest
-        await self._send_reply(200, request, keep)
         self.term_state = "LR--"
-        return keep
+        keep = request.keep_alive and complete
+        await self._send_reply(200, request, keep)
+        if keep:
+            return rest
+        await linger(self)
+        return None
 
     async def _send_reply(self, status: int, request: RequestHead, keep: bool) -> None:
-        connection = _CLOSE if not keep else _KEEP_ALIVE if request.version == 10 else b""
+        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
         data = replies.reply(status, connection, head_only=request.method == b"HEAD")
         self.bytes_read += len(data)
         await self._send(data)
 
-    async def _stopped(self, stop: Stop, request: RequestHead) -> bool:
-        """The transaction failed: tell the client if it has heard nothing yet. Whether to go on."""
+    async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
+        """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.
+
+        `complete`: the whole request had been read before anything else happened.
+        """
         self.drop_server()
         self.term_state = stop.state + "--"
         counters = [c.counters for c in (self.be, self.srv) if c is not None]
@@ -689,18 +417,16 @@ class HttpStream(Stream):
             return False
         self.status = stop.status
         up = self.up
-        complete = up is None or (up.done and not self.up_failed)
-        if up is None and (request.chunked or request.content_length > 0):
-            complete = False  # the body was never read
+        if up is not None and not complete:
+            complete = up.done and not self.up_failed
         keep = request.keep_alive and complete and not self.conf.httpclose
-        if up is not None and complete and up.chunks is not None:
-            self.leftover = up.rest
         await self._send_reply(stop.status, request, keep)
         return keep
 
     def _log_now(self) -> None:
         """`option logasap`: log when the response head is known."""
         now = self.ctx.now
+        self.t_i = self.got_tick - self.ready_tick
         self.t_a = now - self.got_tick
         self.t_t = self.t_i + self.t_a
         self.t_q = self.t_i + self.t_R
@@ -715,17 +441,20 @@ class HttpStream(Stream):
         """Counters, the log line, and the end of the stay in the backend."""
         ctx = self.ctx
         now = ctx.now
-        up, down = self.up, self.down
+        up = self.up
         if up is not None:
             self.bytes_uploaded += up.received
             up.close()
             self.up = None
+        down = self.down
         if down is not None:
             down.close()
             self.down = None
-        self.t_a = now - self.got_tick
-        self.t_t = self.t_i + self.t_a
-        self.t_q = self.t_i + self.t_R
+        self.answered = self.up_failed = False
+        idle = self.t_i = self.got_tick - self.ready_tick
+        active = self.t_a = now - self.got_tick
+        total = self.t_t = idle + active
+        self.t_q = idle + self.t_R
         index = self.status // 100
         if not 1 <= index <= 5:
             index = 0
@@ -733,18 +462,19 @@ class HttpStream(Stream):
         side = self.srv or self.be
         if side is not None:
             counters = side.counters
-            counters.cum_req += 1
             counters.http_rsp[index] += 1
-            counters.last_sess = (now + ctx.wall_offset) // 1000
-            counters.add_times(0, self.t_c, self.t_r, self.t_t)
+            counters.last_tick = now
+            counters.add_times(0, self.t_c, self.t_r, total)
         self.finish()
-        self.drop_server()
+        if self.sconn is not None:
+            self.drop_server()
         self.leave_backend()
 
 
-def _in_network(ip: str, network: str | None) -> bool:
-    if network is None:
+def _is_monitor(target: bytes, monitor: bytes) -> bool:
+    """Whether `monitor-uri` means this target: by path alone unless it was given as a whole URI."""
+    if target == monitor:
+        return True
+    if not monitor.startswith(b"/") or target.startswith(b"/"):
         return False
-    import ipaddress
-
-    return ipaddress.ip_address(ip) in ipaddress.ip_network(network, strict=False)
+    return b"/" + target.partition(b"://")[2].partition(b"/")[2] == monitor

@@ -106,9 +106,7 @@ class Pump:
 
     # --- moving
     def step(self) -> bool:
-        """Move what can be moved; whether anything moved. Raises SourceError, SinkError,
-        BadMessage.
-        """
+        """Move what can be moved; whether any was. Raises SourceError, SinkError, BadMessage."""
         if self.done:
             return False
         if self.pipe is not None:

@@ -36,6 +36,7 @@ class FrontRoom:
         "plain",
         "room",
         "streams",
+        "usual",
     )
 
     def __init__(
@@ -52,6 +53,8 @@ class FrontRoom:
         self.backend = backend
         self.bconf = bconf
         self.cache = room.cache
+        #: usual responses go on as they came, and their connection waits for the next request
+        self.usual = not conf.logasap and (bconf is None or not bconf.reuse_private)
         #: request heads go on as they came: nothing is added to them
         self.plain = (
             conf.forwardfor is None

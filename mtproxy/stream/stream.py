@@ -73,7 +73,6 @@ class Stream:
         "fe",
         "fe_conn",
         "frontend",
-        "is_http",
         "listener",
         "logged",
         "null",
@@ -129,7 +128,6 @@ class Stream:
         self.frontend = room.frontend.name
         self.client_ip, self.client_port = peer_text(peer)
         self.dst_text: tuple[str, int] | None = None
-        self.is_http = False
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
@@ -241,7 +239,7 @@ class Stream:
 
     # --- the connection as a whole
     def open_session(self) -> None:
-        """Account for a client connection that is served here; its gate has counted it already."""
+        """Account for a client connection that is served here; its listener has counted it."""
         self.fe.counters.cum_sess += 1
         if self.listener.counters is not None:
             self.listener.counters.cum_sess += 1
@@ -268,12 +266,10 @@ class Stream:
         self.be = be
         self.bconf = bconf
         self.backend = be.name
-        counters = be.counters
-        counters.conn_cur += 1
-        counters.cum_sess += 1
+        be.counters.conn_cur += 1
 
     def leave_backend(self) -> None:
-        """Account for the end of the stay in the backend. Keeps the names for logs."""
+        """Account for the end of the transaction's stay in its backend; keep the names for logs."""
         be = self.be
         if be is not None:
             self.be = None
@@ -293,9 +289,7 @@ class Stream:
     def set_server(self, srv: Server) -> None:
         self.srv = srv
         self.server = srv.name
-        counters = srv.counters
-        counters.cum_sess += 1
-        counters.cum_lbconn += 1
+        srv.counters.cum_sess += 1
 
     def count_spliced(self, up: int, down: int) -> None:
         """Account for bytes that were spliced from (`up`) and to the client. Before `finish`."""
@@ -310,7 +304,7 @@ class Stream:
             counters.spliced_out += up
 
     def finish(self) -> None:
-        """The last act of a transaction, which is still in its backend: bytes and the log line.
+        """The last act of a transaction: bytes and log line. The stream is still in its backend.
 
         Bytes are counted on the server, or on the backend when there was no server: readers add a
         backend's servers to what it counts itself (see stats.totals).

@@ -32,6 +32,7 @@ class TcpStream(Stream):
             srv = be.pick(ctx)
             if srv is None:
                 self.t_w = -1
+                be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
             self.set_server(srv)
@@ -70,7 +71,7 @@ class TcpStream(Stream):
             state = self.term_state
             counters = side.counters
             counters.add_times(self.t_w, self.t_c, 0, self.t_t)
-            counters.last_sess = (now + self.ctx.wall_offset) // 1000
+            counters.last_tick = now
             if state[0] == "C":
                 counters.cli_aborts += 1
             elif state == "SD":

@@ -6,7 +6,9 @@ gone raises `ProcessLookupError`, so that a benchmark or a soak run never report
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -77,3 +79,19 @@ def fd_targets(pid: int) -> dict[int, str]:
 def thread_count(pid: int) -> int:
     """How many threads `pid` has."""
     return int(_stat(pid)[17])
+
+
+def kill_marked(mark: str) -> int:
+    """Kills every process that has `mark` ("NAME=value") in its environment, as only descendants
+    of whoever set it do: also those that made themselves daemons. Returns how many there were.
+    """
+    wanted = mark.encode()
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):  # gone meanwhile, or somebody else's
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+                count += 1
+    return count

@@ -47,6 +47,11 @@ def command_of(program: str) -> list[str]:
     return [path]
 
 
+def in_shell(before: str = "", redirections: str = "") -> tuple[str, ...]:
+    """A `wrapper` for Program: shell commands first, redirections (`2>&-`) for the program."""
+    return ("sh", "-c", f'{before or ":"}; exec "$@" {redirections}', "sh")
+
+
 class Program:
     """One running proxy. Use as a context manager; leaving it kills what is still there."""
 
@@ -58,15 +63,21 @@ class Program:
         args: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
         debug: bool = True,
+        wrapper: tuple[str, ...] = (),
+        stdio: int | None = None,
     ) -> None:
         """`config` gets a `global` section with an admin socket in front. `debug` adds -db, which
-        keeps HAProxy in the foreground without a master.
+        keeps HAProxy in the foreground without a master. `wrapper` is a command that runs the
+        program, e.g. `in_shell("ulimit -n 100")`. `stdio` is a descriptor that becomes its
+        stdout and stderr, which `output()` then does not see.
         """
         self.program = program
         self.config = config
         self._args = args
         self._env = env or {}
         self._debug = debug
+        self._wrapper = wrapper
+        self._stdio = stdio
         self._process: subprocess.Popen[bytes] | None = None
         self._listeners: dict[str, tuple[str, int]] = {}
         self._dir = tempfile.TemporaryDirectory(prefix="mtp", dir="/tmp")
@@ -92,14 +103,15 @@ class Program:
         env = os.environ | self._env | {name: str(s.fileno()) for name, s in sockets.items()}
         path = self.directory / "cfg"
         path.write_text(
-            f'global\n    stats socket "{self.socket_path}" level admin mode 600\n{self.config}\n'
+            f'global\n    stats socket "{self.socket_path}" level admin mode 600\n{self.config}\n',
+            errors="surrogateescape",
         )
         command = [*command_of(self.program), *(["-db"] if self._debug else []), *self._args]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, "-f", str(path)],
+                [*self._wrapper, *command, "-f", str(path)],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=output if self._stdio is None else self._stdio,
                 stderr=subprocess.STDOUT,
                 env=env,
                 pass_fds=[s.fileno() for s in sockets.values()],

@@ -138,6 +138,7 @@ class Client:
             self.shared.bytes += self.moved
 
     def _fatal(self, what: str, detail: str) -> None:
+        self._drop()
         self.shared.write(fatal=what, detail=detail, id=self.identity, at=time.monotonic())
         self.shared.stop.set()
 

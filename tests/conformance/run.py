@@ -25,7 +25,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -40,6 +39,7 @@ for _folder in (str(ROOT), str(ROOT / ".ci")):
     if _folder not in sys.path:
         sys.path.insert(0, _folder)
 
+from mtproxy.testing import procfs  # noqa: E402
 from mtproxy.testing.program import command_of, find_tool  # noqa: E402
 from toolchain import aptsource, packages, paths, say  # noqa: E402
 
@@ -179,7 +179,6 @@ class Runner:
         self.suite = suite
         self.program = program
         self.arguments = arguments
-        self.run_id = uuid.uuid4().hex
         self.keep = keep
         # Short: HAProxy refuses UNIX socket paths beyond 97 bytes, and tests put theirs here.
         self.directory = Path(tempfile.mkdtemp(prefix="mtc", dir="/tmp"))
@@ -189,8 +188,7 @@ class Runner:
         self.varnishtest = varnishtest
 
     def close(self) -> None:
-        """Ends what the tests left running, and removes their folder."""
-        self._end_leftovers(f"{MARK}={self.run_id}".encode())
+        """Removes the tests' folder."""
         if self.keep:
             say.note(f"logs are kept in {self.directory}")
         else:
@@ -202,7 +200,7 @@ class Runner:
         if reason := why_not(path, able):
             return Result(name, "skipped", 0.0, reason)
         own = Path(tempfile.mkdtemp(prefix="t", dir=self.directory))
-        mark = f"{self.run_id}.{own.name}"
+        mark = uuid.uuid4().hex
         environment = os.environ | {
             "TMPDIR": str(own),
             "HAPROXY_PROGRAM": self.program,
@@ -226,7 +224,7 @@ class Runner:
             process.kill()
             output, _ = process.communicate()
         finally:
-            self._end_leftovers(f"{MARK}={mark}".encode())
+            procfs.kill_marked(f"{MARK}={mark}")
         took = time.monotonic() - start
         logs = "\n".join(p.read_text(errors="replace") for p in own.glob("vtc.*/LOG"))
         if process.returncode == 0:
@@ -240,16 +238,6 @@ class Runner:
         if not self.keep:
             shutil.rmtree(own, ignore_errors=True)
         return result
-
-    @staticmethod
-    def _end_leftovers(mark: bytes) -> None:
-        """Kills processes that have `mark` in their environment: only our own descendants do."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                with contextlib.suppress(OSError):
-                    words = (entry / "environ").read_bytes().split(b"\0")
-                    if any(word == mark or word.startswith(mark + b".") for word in words):
-                        os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _short(line: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
+from mtproxy.testing import procfs
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import command_of
@@ -220,15 +222,18 @@ def test_daemon_mode_and_pid_file(program: str, tmp_path: Path, origin: Origin) 
     port = free_port()
     pid_file = tmp_path / "pid"
     config = http(origin.port).replace('"fd@${fe}"', f"127.0.0.1:{port}")
-    code, text = run(program, "-D", "-p", str(pid_file), "-f", written(tmp_path, config))
-    assert code == 0, text
-    pid = int(pid_file.read_text())
+    mark = {"MTP_DAEMON_TEST": uuid.uuid4().hex}
+    words = ("-D", "-p", str(pid_file), "-f", written(tmp_path, config))
     try:
+        code, text = run(program, *words, env=mark)
+        assert code == 0, text
+        pid = int(pid_file.read_text())
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
-    finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
+    finally:
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark['MTP_DAEMON_TEST']}")
 
 
 def test_standard_input_may_be_closed(proxy, origin: Origin) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
 from itertools import chain, islice, repeat
 
 import pytest
@@ -14,32 +13,11 @@ from mtproxy.proxy.balance.order import WeightedOrder
 from mtproxy.proxy.transitions import set_maint, set_ready, set_weight
 from mtproxy.sync import stats
 from mtproxy.testing.proxies import FakeContext, make_backend
+from mtproxy.testing.threads import run_threads
 
 pytestmark = pytest.mark.stress
 THREADS = 4
 stats.configure(THREADS + 1)
-
-
-def at_once(work: Callable[[int], None], threads: int = THREADS) -> None:
-    """Run `work(tid)` on several threads at once; raises what one of them raised."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(threads)
-
-    def run(tid: int) -> None:
-        start.wait()
-        try:
-            work(tid)
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-
-    running = [threading.Thread(target=run, args=(tid,)) for tid in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join(60)
-        assert not thread.is_alive()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.parametrize("weights", [[1, 1, 1], [5, 3, 1, 1], [256, 255, 7], [1] * 300])
@@ -56,7 +34,7 @@ def test_all_threads_together_follow_one_order(weights: list[int]) -> None:
             mine[server.position] += 1
             server.release()
 
-    at_once(work)
+    run_threads(THREADS, work)
     total = each * THREADS
     order = WeightedOrder(weights)
     expected = islice(chain.from_iterable(order.block() for _ in repeat(None)), total)
@@ -107,7 +85,7 @@ def test_servers_that_went_are_not_picked(balance: str, seed: int) -> None:
         for server in held:
             server.release()
 
-    at_once(work)
+    run_threads(THREADS, work)
     assert [state.sessions() for state in shared.servers] == [0] * 4
     shared._check()
     last = FakeContext(0)
@@ -134,7 +112,7 @@ def test_leastconn_loses_no_session() -> None:
         for server in held:
             server.release()  # type: ignore[union-attr]
 
-    at_once(work)
+    run_threads(THREADS, work)
     shared._check()
     assert [state.sessions() for state in shared.servers] == [0] * 8
     # all eight are idle again, hence each is chosen once

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CheckSettings, GlobalSettings, ProxySettings
-from mtproxy.net.connection import Connection
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import start_checks
 from mtproxy.proxy.transitions import set_maint, set_ready
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import Pool
 from mtproxy.sync import stats
+from mtproxy.testing.pools import close, run_with
 from mtproxy.testing.proxies import Messages, server_settings
 from mtproxy.testing.waiting import wait_until
 
@@ -48,39 +47,6 @@ class Farm:
         for listener in self.listeners:
             if listener is not None:
                 listener.close()
-
-
-def run_with(pool: Pool, setup: Callable[[ThreadContext], None], play: Callable[[], None]) -> None:
-    """Run the pool on this thread until `play` is through on another; raises what `play` raised."""
-    errors: list[BaseException] = []
-
-    def conduct() -> None:
-        try:
-            play()
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-        finally:
-            pool.hard_stop()
-
-    conductor = threading.Thread(target=conduct)
-    conductor.start()
-    pool.run(setup)
-    conductor.join()
-    if errors:
-        raise errors[0]
-
-
-def close(pool: Pool) -> None:
-    """What the end of the process closes otherwise."""
-    for ctx in pool.contexts:
-        for owner in list(ctx.fdtab.values()):
-            if isinstance(owner, Connection):
-                owner.close()
-            else:
-                owner.rd.close()  # type: ignore[attr-defined]
-                owner.wr.close()  # type: ignore[attr-defined]
-        ctx.epoll.close()
-        os.close(ctx.shared.event_fd)
 
 
 def descriptors() -> int:
@@ -132,7 +98,7 @@ def test_states_follow_the_servers() -> None:
         wait_until(lambda: all(s.health and s.health.full for s in shared.servers), "all full")
 
     try:
-        run_with(pool, setup, played)
+        run_with(pool, played, setup)
         shared._check()
         texts = [text for _, text in messages.sent]
         assert sum(" is DOWN, " in text for text in texts) == SERVERS // 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -14,34 +13,21 @@ from mtproxy.sync.counters import Counter
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.seeklock import SeekLock
 from mtproxy.testing.counts import zero_counts
+from mtproxy.testing.threads import run_threads
 
 pytestmark = pytest.mark.stress
 
 THREADS = 4
 
 
-def run_threads(body: Callable[[int], None]) -> None:
-    """Run `body(tid)` on all threads at once; the first failure is raised."""
-    start = threading.Barrier(THREADS)
-    failures: list[BaseException] = []
+def at_once(body: Callable[[int], None]) -> None:
+    """Run `body(tid)` on all threads at once, each with its own lock statistics."""
 
     def run(tid: int) -> None:
         stats.adopt(tid)
-        start.wait()
-        try:
-            body(tid)
-        except BaseException as error:  # noqa: BLE001 - handed to the test
-            failures.append(error)
+        body(tid)
 
-    # daemons: a deadlock must end as a failure, not as a test run that never ends
-    threads = [threading.Thread(target=run, args=(tid,), daemon=True) for tid in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    if failures:
-        raise failures[0]
-    assert not any(thread.is_alive() for thread in threads), "threads hang"
+    run_threads(THREADS, run)
 
 
 @pytest.mark.parametrize("limit", [0, 2, 64])
@@ -121,7 +107,7 @@ def test_seek_lock(limit: int, seed: int, checked: bool, monkeypatch: pytest.Mon
                 lock._check()
 
     try:
-        run_threads(body)
+        at_once(body)
     finally:
         if checked:
             debug.disable()
@@ -202,7 +188,7 @@ def test_wait_queue(seed: int) -> None:
             elif way == 3 and turn % 50 == 0:
                 queue._check(tid)
 
-    run_threads(body)
+    at_once(body)
     queue._check()
     assert queue.lock.state == "U"
     assert all(job.owner is None for job in jobs)

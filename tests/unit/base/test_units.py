@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
+from mtproxy.base.units import UnitError, decimal, parse_integer, parse_size, parse_time
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,16 @@ def test_integers_know_their_range() -> None:
     ):
         with pytest.raises(UnitError, match=message):
             parse_integer(text, low, high)
+
+
+@pytest.mark.parametrize("sign", ["", "-", "+"])
+def test_thousands_of_digits_are_only_a_large_number(sign: str) -> None:
+    """int() itself refuses them, with an error of its own."""
+    nines = "9" * 5000
+    assert abs(decimal(sign + nines)) == 10**30
+    assert (decimal(sign + nines) < 0) == (sign == "-")
+    assert abs(decimal(sign + "0" * 5000 + "12")) == 12
+    assert decimal("0" * 5000) == 0
+    for parse in (parse_time, parse_size, lambda text: parse_integer(text, 0, 5)):
+        with pytest.raises(UnitError):
+            parse(nines)

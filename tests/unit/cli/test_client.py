@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.__main__ import CLIENTS, main
 from mtproxy.cli import client
 from mtproxy.cli.client import ClientError, LockFigures, ask, choose_socket, locks_table
-from mtproxy.cli.main import CLIENTS, main
 
 type Serve = Callable[..., str]
 
@@ -116,10 +117,20 @@ def test_a_proxy_that_does_not_answer(tmp_path: Path):
 def test_choice_of_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv(client.SOCKET_VARIABLE, raising=False)
     monkeypatch.setattr(client, "USUAL_SOCKETS", (str(tmp_path / "a"), str(tmp_path / "b")))
+    monkeypatch.setattr(client.tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.raises(ClientError, match="Name it with -S"):
         choose_socket(None)
-    with socket.socket(socket.AF_UNIX) as sock:
+    demo = tmp_path / "mtproxy-demo-1"
+    demo.mkdir()
+    with socket.socket(socket.AF_UNIX) as sock, socket.socket(socket.AF_UNIX) as of_a_demo:
+        of_a_demo.bind(str(demo / "runtime.sock"))
+        assert choose_socket(None) == str(demo / "runtime.sock")
         sock.bind(str(tmp_path / "b"))
+        monkeypatch.setattr(client.os, "geteuid", lambda: os.getuid() + 1)
+        if os.getuid() != 0:  # a socket of root's is trusted
+            with pytest.raises(ClientError):
+                choose_socket(None)
+        monkeypatch.setattr(client.os, "geteuid", os.getuid)
         assert choose_socket(None) == str(tmp_path / "b")
         monkeypatch.setenv(client.SOCKET_VARIABLE, "env")
         assert choose_socket(None) == "env"

@@ -63,10 +63,14 @@ def test_no_headers_at_all() -> None:
     assert (head.headers, head.host, head.keep_alive) == ([], None, True)
 
 
-def test_the_headers_of_one_head_are_its_own() -> None:
+def test_a_copy_of_a_head_is_its_own() -> None:
+    """Heads are shared once their parts came before; copies never are."""
     cache = HeadCache()
+    first = [parse_request_head(GET + b"\r\n", cache) for _ in range(5)]
+    assert first[-1] is first[-2]
     for _ in range(4):
-        head = parse_request_head(GET + b"\r\n", cache)
+        head = parse_request_head(GET + b"\r\n", cache).copy()
+        assert head.keep_alive
         assert len(head.headers) == 1
         head.headers.append((b"x", b"", b"", 0))
         head.keep_alive = False

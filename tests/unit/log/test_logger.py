@@ -256,7 +256,14 @@ def test_text_that_is_not_ascii(opened):
     log = make_logger([log_to("a", format="raw")], None, 1, None, log_format="é%b")
     log.log(FakeRecord())
     log.text(syslog.ALERT, "\udcff?")
-    assert opened["a"].messages == ["ébe\n".encode(), b"??\n"]
+    assert opened["a"].messages == ["ébe\n".encode(), b"\xff?\n"]
+
+
+def test_tag_that_is_not_utf_8(opened):
+    """It came as bytes and leaves as bytes; a request must not fail of it."""
+    log = make_logger([log_to("a")], "t\udcff", 1, None, log_format="%b")
+    log.log(FakeRecord())
+    assert opened["a"].messages[0].endswith(b" t\xff[1]: be\n")
 
 
 # --- threads

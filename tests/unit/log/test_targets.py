@@ -378,12 +378,31 @@ def test_line_without_address_is_an_error():
         targets.open_target(LogSettings(None))
 
 
-def test_closed_descriptor_is_an_error():
+def test_closed_descriptor_loses_messages():
     reader, writer = os.pipe()
     os.close(reader)
     os.close(writer)
-    with pytest.raises(OSError):
-        fd_target(writer)
+    target = fd_target(writer)
+    target.send(b"x\n")
+    assert (target.sent, target.dropped) == (0, 1)
+    target.close()
+
+
+def test_no_descriptor_left(monkeypatch):
+    def refused(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    real = socket.socket
+    monkeypatch.setattr(socket, "socket", refused)
+    now = [1.0]
+    target = targets.DatagramTarget("t", socket.AF_UNIX, "/nowhere", clock=lambda: now[0])
+    target.waiting.append(b"x\n")
+    target.flush()
+    assert (target.sent, target.dropped) == (0, 1)
+    monkeypatch.setattr(socket, "socket", real)
+    now[0] += 1
+    target.send(b"y\n")  # tries again: nobody listens there
+    assert target.dropped == 2
 
 
 # --- what one turn of the loop has logged

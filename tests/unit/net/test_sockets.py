@@ -1,10 +1,11 @@
-"""Sockets as the configuration wants them."""
+"""Listening on every kind of address, and what is said when that fails."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,156 +14,252 @@ import pytest
 
 from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.net.sockets import (
-    FAST_OPEN,
     BindError,
-    bind_source,
-    buffer_options,
-    keepalive_options,
+    abstract_name,
     listen,
-    set_options,
-    user_timeout_option,
+    original_destination,
+    peer_text,
+    set_keepalive,
+    sockaddr,
 )
 
-TCP = socket.IPPROTO_TCP
+V4 = Address(AddressKind.IPV4, "127.0.0.1", 0, text="127.0.0.1:0")
+V6 = Address(AddressKind.IPV6, "::1", 0, text="[::1]:0")
 
 
-def address(host: str = "127.0.0.1", port: int = 0) -> Address:
-    kind = AddressKind.IPV6 if ":" in host else AddressKind.IPV4
-    return Address(kind, host, port, text=f"{host}:{port}")
+def unix(path: Path) -> Address:
+    return Address(AddressKind.UNIX, str(path), text=f"unix@{path}")
 
 
-def bound(host: str = "127.0.0.1", **fields: Any) -> socket.socket:
-    return listen(BindSettings(address(host), **fields), 10)
+def abstract(name: str) -> Address:
+    return Address(AddressKind.ABNS, name, text=f"abns@{name}")
+
+
+def inherited(fd: int) -> Address:
+    return Address(AddressKind.FD, fd=fd, text=f"fd@{fd}")
 
 
 @pytest.fixture
-def sock() -> Iterator[socket.socket]:
-    with socket.socket() as made:
-        yield made
+def has_ipv6() -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return
+    except OSError:
+        pytest.skip("no IPv6 here")
 
 
-def test_a_plain_listener() -> None:
-    with bound() as sock:
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 1
-        assert sock.getsockopt(TCP, socket.TCP_NODELAY) == 1
-        assert sock.getsockopt(TCP, socket.TCP_USER_TIMEOUT) == 0
+@pytest.fixture
+def name() -> Iterator[str]:
+    """Of an abstract socket that nobody else uses."""
+    return f"mtproxy-test-{os.getpid()}"
 
 
-def test_without_reuse_of_the_port() -> None:
-    with listen(BindSettings(address()), 10, reuse_port=False) as sock:
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0
-        taken = BindSettings(address(port=sock.getsockname()[1]))
-        with pytest.raises(BindError, match=r"cannot bind socket \(Address already in use\) for"):
-            listen(taken, 10)
-
-
-def test_user_timeout_is_that_of_accepted_connections_too() -> None:
-    with bound(tcp_ut=1234) as sock:
-        client = socket.create_connection(sock.getsockname())
-        sock.setblocking(True)
-        accepted, _ = sock.accept()
-        assert accepted.getsockopt(TCP, socket.TCP_USER_TIMEOUT) == 1234
-        client.close()
-        accepted.close()
+def accepted_by(listener: socket.socket, family: int, where: Any) -> socket.socket:
+    """Connect to `where`; the listener's side of it, non-blocking as it is."""
+    assert not listener.getblocking()
+    with socket.socket(family) as client:
+        client.connect(where)
+        return listener.accept()[0]
 
 
 @pytest.mark.parametrize(
-    ("fields", "expected"),
-    [({"v6only": True}, 1), ({"v4v6": True}, 0), ({"v6only": True, "v4v6": True}, 1)],
+    ("address", "port", "expected"),
+    [
+        (Address(AddressKind.IPV4, "1.2.3.4", 80), None, (socket.AF_INET, ("1.2.3.4", 80))),
+        (Address(AddressKind.IPV4, "1.2.3.4", 80), 99, (socket.AF_INET, ("1.2.3.4", 99))),
+        (Address(AddressKind.UDP4, "1.2.3.4", 514), None, (socket.AF_INET, ("1.2.3.4", 514))),
+        (Address(AddressKind.IPV6, "::1", 80), None, (socket.AF_INET6, ("::1", 80, 0, 0))),
+        (Address(AddressKind.UDP6, "::1", 80), 0, (socket.AF_INET6, ("::1", 0, 0, 0))),
+        (Address(AddressKind.UNIX, "/a/b"), 9, (socket.AF_UNIX, "/a/b")),
+        (Address(AddressKind.ABNS, "x"), None, (socket.AF_UNIX, b"\0x" + bytes(106))),
+    ],
 )
-def test_one_family_or_both(fields: dict[str, bool], expected: int) -> None:
-    try:
-        sock = bound("::", **fields)
-    except BindError:
-        pytest.skip("no IPv6")
-    with sock:
-        assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == expected
+def test_sockaddr(address: Address, port: int | None, expected: tuple[int, object]) -> None:
+    assert sockaddr(address, port) == expected
 
 
-def test_what_the_system_does_by_default() -> None:
-    try:
-        plain = socket.socket(socket.AF_INET6)
-        sock = bound("::")
-    except (OSError, BindError):
-        pytest.skip("no IPv6")
-    with plain, sock:
-        default = plain.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-        assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == default
+def test_an_inherited_descriptor_has_no_address() -> None:
+    with pytest.raises(ValueError, match="inherited"):
+        sockaddr(inherited(3))
 
 
-def test_messages_name_the_address_itself(tmp_path: Path) -> None:
-    """Also when it is one of a range or a list."""
-    one = Address(AddressKind.IPV4, "192.0.2.77", 81, text="192.0.2.77:80-82")
-    with pytest.raises(BindError, match=r"^cannot bind socket \(.*\) for \[192\.0\.2\.77:81\]$"):
-        listen(BindSettings(one), 10)
-    path = str(tmp_path / "no" / "socket")
-    with pytest.raises(BindError, match=r"^cannot bind UNIX socket \(No such file .*\) \[/.*\]$"):
-        listen(BindSettings(Address(AddressKind.UNIX, path, text=path)), 10)
+def test_abstract_names_have_the_full_length() -> None:
+    assert len(abstract_name("x")) == len(abstract_name("x" * 300)) == 108
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_ipv4() -> None:
+    with (
+        listen(BindSettings(V4), 10) as listener,
+        accepted_by(listener, socket.AF_INET, listener.getsockname()) as sock,
+    ):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "inherited"
+        assert original_destination(sock) == listener.getsockname()
+        assert not sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        set_keepalive(sock)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+@pytest.mark.usefixtures("has_ipv6")
+def test_ipv6_takes_no_ipv4_unless_told() -> None:
+    with (
+        listen(BindSettings(V6), 10) as listener,
+        accepted_by(listener, socket.AF_INET6, listener.getsockname()) as sock,
+    ):
+        assert original_destination(sock)[0] == "::1"
+    everywhere = Address(AddressKind.IPV6, "::", 0, text="[::]:0")
+    with listen(BindSettings(everywhere), 10) as listener, socket.socket() as client:
+        assert client.connect_ex(("127.0.0.1", listener.getsockname()[1])) != 0
+    with listen(BindSettings(everywhere, v4v6=True), 10) as listener:
+        where = ("127.0.0.1", listener.getsockname()[1])
+        with accepted_by(listener, socket.AF_INET, where) as sock:
+            assert original_destination(sock)[0] == "::ffff:127.0.0.1"
+
+
+def test_a_unix_path(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with (
+        listen(BindSettings(unix(path), mode=0o620), 10) as listener,
+        accepted_by(listener, socket.AF_UNIX, str(path)) as sock,
+    ):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o620
+        assert original_destination(sock) == ("unix", 0)
+        set_keepalive(sock)  # means nothing here, and does no harm
+    assert list(tmp_path.iterdir()) == [path], "no temporary name is left"
+
+
+def test_a_unix_path_is_taken_over(tmp_path: Path) -> None:
+    """Of an old process, dead or alive: whoever connects now comes to the new one."""
+    path = tmp_path / "s"
+    (tmp_path / f"s.{os.getpid()}.tmp").write_text("left over")
+    with (
+        listen(BindSettings(unix(path)), 10) as old,
+        listen(BindSettings(unix(path)), 10) as new,
+        accepted_by(new, socket.AF_UNIX, str(path)),
+        pytest.raises(BlockingIOError),
+    ):
+        old.accept()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize(
-    ("uid", "gid", "owner"), [(65534, None, (65534, 0)), (None, 65533, (0, 65533))]
+    ("fields", "owner"),
+    [({"uid": 1234}, (1234, 0)), ({"gid": 4321}, (0, 4321)), ({"uid": 1, "gid": 2}, (1, 2))],
 )
-def test_owner_of_a_unix_socket(
-    tmp_path: Path, uid: int | None, gid: int | None, owner: tuple[int, int]
+def test_the_owner_of_a_unix_path(
+    tmp_path: Path, fields: dict[str, int], owner: tuple[int, int]
 ) -> None:
     path = tmp_path / "s"
-    where = Address(AddressKind.UNIX, str(path), text=str(path))
-    with listen(BindSettings(where, uid=uid, gid=gid, mode=0o600), 10):
-        status = path.stat()
-        assert (status.st_uid, status.st_gid) == owner
-        assert status.st_mode & 0o777 == 0o600
+    with listen(BindSettings(unix(path), **fields), 10):  # type: ignore[arg-type]
+        found = path.stat()
+        assert (found.st_uid, found.st_gid) == owner
 
 
-def test_options_reach_the_socket(sock: socket.socket) -> None:
-    set_options(sock, keepalive_options(3, 44, 5) + user_timeout_option(777))
-    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-    assert [sock.getsockopt(TCP, name) for name in _PROBES] == [3, 44, 5]
-    assert sock.getsockopt(TCP, socket.TCP_USER_TIMEOUT) == 777
-    before = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    set_options(sock, buffer_options(8192, 0))
-    # the kernel doubles what it is told
-    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 16384 != before
+def test_an_abstract_name(name: str) -> None:
+    with (
+        listen(BindSettings(abstract(name)), 10) as listener,
+        accepted_by(listener, socket.AF_UNIX, abstract_name(name)),
+    ):
+        pass
 
 
-_PROBES = (socket.TCP_KEEPCNT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+@pytest.mark.parametrize("listening", [True, False], ids=["listening", "bound only"])
+def test_an_inherited_descriptor(listening: bool) -> None:
+    given = socket.socket()
+    given.bind(("127.0.0.1", 0))
+    if listening:
+        given.listen(1)
+    with (
+        listen(BindSettings(inherited(given.detach())), 10) as listener,
+        accepted_by(listener, socket.AF_INET, listener.getsockname()) as sock,
+    ):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_nothing_said_changes_nothing() -> None:
-    assert user_timeout_option(None) == user_timeout_option(0) == ()
-    assert buffer_options(0, 0) == ()
+# --- refusals
 
 
-def test_a_unix_socket_takes_what_it_knows() -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        set_options(sock, keepalive_options(3, 4, 5) + buffer_options(8192, 0) + FAST_OPEN)
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 16384
-        bind_source(sock, address())
-        assert sock.getsockname() == ""
+def refused(bind: BindSettings) -> str:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(BindError) as caught:
+        listen(bind, 10)
+    assert len(os.listdir("/proc/self/fd")) == before
+    return str(caught.value)
 
 
-def test_source_without_a_port_leaves_the_port_to_connect(sock: socket.socket) -> None:
-    with bound() as listener:
-        bind_source(sock, address("127.0.0.9"))
-        assert sock.getsockname() == ("127.0.0.9", 0)
-        sock.connect(listener.getsockname())
-        assert sock.getsockname()[1] > 0
+def test_an_address_in_use() -> None:
+    with socket.socket() as other:  # without SO_REUSEPORT
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = other.getsockname()[1]
+        text = f"127.0.0.1:{port}"
+        bind = BindSettings(Address(AddressKind.IPV4, "127.0.0.1", port, text=text))
+        assert refused(bind) == f"cannot bind socket (Address already in use) for [{text}]"
 
 
-def test_source_of_ipv6() -> None:
-    try:
-        listener = bound("::1")
-    except BindError:
-        pytest.skip("no IPv6")
-    with listener, socket.socket(socket.AF_INET6) as sock:
-        bind_source(sock, address("::1"))
-        assert sock.getsockname()[:2] == ("::1", 0)
-        sock.connect(listener.getsockname())
+def test_an_address_of_nobody_here() -> None:
+    bind = BindSettings(Address(AddressKind.IPV4, "192.0.2.1", 80, text="192.0.2.1:80"))
+    assert (
+        refused(bind) == "cannot bind socket (Cannot assign requested address) for [192.0.2.1:80]"
+    )
 
 
-def test_source_of_another_family(sock: socket.socket) -> None:
-    with pytest.raises(OSError) as caught:
-        bind_source(sock, address("::1"))
-    assert caught.value.errno == errno.EAFNOSUPPORT
+def test_an_abstract_name_in_use(name: str) -> None:
+    with listen(BindSettings(abstract(name)), 10):
+        assert (
+            refused(BindSettings(abstract(name)))
+            == f"cannot bind socket (Address already in use) for [abns@{name}]"
+        )
+
+
+def test_a_file_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("precious")
+    assert "a file that is not a socket is in the way" in refused(BindSettings(unix(path)))
+    assert path.read_text() == "precious"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "s"
+    assert (
+        refused(BindSettings(unix(path)))
+        == f"cannot bind socket (No such file or directory) for [unix@{path}]"
+    )
+
+
+def test_an_owner_that_is_refused_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chown(*_args: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", chown)
+    assert "Operation not permitted" in refused(BindSettings(unix(tmp_path / "s"), uid=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_descriptors_that_are_none_or_no_sockets(tmp_path: Path) -> None:
+    assert "(Bad file descriptor) for [fd@987]" in refused(BindSettings(inherited(987)))
+    with (tmp_path / "file").open("w") as file:
+        assert "for [fd@" in refused(BindSettings(inherited(file.fileno())))
+        file.write("still open")
+
+
+def test_a_descriptor_that_cannot_listen() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        bind = BindSettings(inherited(datagrams.fileno()))
+        with pytest.raises(BindError, match=r"Operation not supported.*fd@"):
+            listen(bind, 10)
+        assert datagrams.getsockname(), "it is not ours to close"
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("1.2.3.4", 5), ("1.2.3.4", 5)),
+        (("::1", 5, 0, 0), ("::1", 5)),
+        ("", ("unix", 0)),
+        (b"\0name", ("unix", 0)),
+    ],
+)
+def test_peer_text(peer: object, expected: tuple[str, int]) -> None:
+    assert peer_text(peer) == expected

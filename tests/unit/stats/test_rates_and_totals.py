@@ -120,12 +120,12 @@ def test_idle_percentage(runtime: Runtime, clock: Clock):
 
 def test_sums_maxima_and_dates():
     one, two = BackendCounters(), BackendCounters()
-    one.cum_req, two.cum_req = 2, 3
+    one.cum_sess, two.cum_sess = 2, 3
     one.conn_max, two.conn_max = 5, 4
-    one.last_sess, two.last_sess = 100, 90
+    one.last_tick, two.last_tick = 100, 90
     one.http_rsp[5] = 1
     totals = add_up([one, two])
-    assert (totals.cum_req, totals.conn_max, totals.last_sess) == (5, 5, 100)
+    assert (totals.cum_sess, totals.conn_max, totals.last_tick) == (5, 5, 100)
     assert totals.http_rsp == [0, 0, 0, 0, 0, 1]
     with pytest.raises(AttributeError):
         _ = totals.nothing_of_the_kind
@@ -135,14 +135,14 @@ def test_sums_maxima_and_dates():
 
 def test_baseline_subtracts_all_but_gauges_and_maxima():
     counters = ServerCounters()
-    counters.cum_sess, counters.conn_cur, counters.conn_max, counters.last_sess = 10, 2, 6, 77
+    counters.cum_sess, counters.conn_cur, counters.conn_max, counters.last_tick = 10, 2, 6, 77
     counters.http_rsp[2] = 9
     baselines = Baselines()
     baselines.clear("key", [counters])
     counters.cum_sess += 3
     counters.http_rsp[2] += 1
     totals = baselines.since_clear("key", [counters])
-    assert (totals.cum_sess, totals.conn_cur, totals.conn_max, totals.last_sess) == (3, 2, 6, 77)
+    assert (totals.cum_sess, totals.conn_cur, totals.conn_max, totals.last_tick) == (3, 2, 6, 77)
     assert totals.http_rsp[2] == 1
     # the thread's own counters are never written
     assert counters.cum_sess == 13

@@ -65,7 +65,7 @@ class Line:
             self.ctx.pipes.pop().close()
         self.src.close()
         self.dst.close()
-        self.ctx.epoll.close()  # type: ignore[attr-defined]
+        self.ctx.epoll.close()
 
 
 def _pair(stack: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,29 +14,10 @@ from mtproxy.sync.cells import ChainCell, LockedCell, StripedCell
 from mtproxy.sync.counters import Counter
 from mtproxy.sync.inbox import Inbox
 from mtproxy.testing.sequencer import Sequencer, explore
+from mtproxy.testing.threads import run_threads
 
 IMPLEMENTATIONS = [LockedCell, StripedCell, ChainCell]
 type AnyCell = LockedCell[Any] | StripedCell[Any] | ChainCell[Any]
-
-
-def run_threads(count: int, body: Callable[[int], None]) -> None:
-    start = threading.Barrier(count)
-    failures: list[BaseException] = []
-
-    def run(number: int) -> None:
-        start.wait()
-        try:
-            body(number)
-        except BaseException as error:  # noqa: BLE001 - handed to the test
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures
-    assert not any(thread.is_alive() for thread in threads)
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, ids=lambda cls: cls.__name__)

@@ -1,0 +1,178 @@
+"""Messages and shared tasks across the threads of a real pool: none lost, none twice, none late.
+
+The poller is a patient one, see `testing.pools`: a lost wake-up is not hidden by the loop's own
+second, it hangs, and the test says who sleeps on what.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, defaultdict
+
+import pytest
+
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.pool import Pool
+from mtproxy.testing.pools import make_patient, run_with, running_pool
+from mtproxy.testing.threads import run_threads
+from mtproxy.testing.waiting import wait_until
+
+pytestmark = pytest.mark.stress
+THREADS = 3
+
+
+def state(pool: Pool) -> str:
+    """For the message of a test that hangs."""
+    return ", ".join(
+        f"thread {s.tid}: {'asleep' if s.sleeping else 'awake'}, {len(s.inbox)} in its inbox"
+        for s in pool.shareds
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_posts_from_outside_all_arrive_in_order(seed: int) -> None:
+    """Three posters in bursts and pauses; the pool's threads fall asleep in between."""
+    posters, each = 3, 4000
+    #: (poster, thread) -> serial numbers as they ran; every list has one writer
+    arrived: dict[tuple[int, int], list[int]] = defaultdict(list)
+    sent: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for poster in range(posters):
+        for tid in range(THREADS):
+            arrived[poster, tid], sent[poster, tid] = [], []
+
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+        make_patient(pool)
+
+        def post(poster: int) -> None:
+            rng = random.Random(seed * 100 + poster)
+            pause = threading.Event()
+            for serial in range(each):
+                tid = rng.randrange(THREADS)
+                sent[poster, tid].append(serial)
+
+                def message(ctx: ThreadContext, poster: int = poster, serial: int = serial) -> None:
+                    arrived[poster, ctx.tid].append(serial)
+
+                pool.run_on(tid, message)
+                if rng.random() < 0.05:
+                    pause.wait(rng.random() * 0.002)
+
+        def play() -> None:
+            run_threads(posters, post)
+            wait_until(lambda: arrived == sent, f"all messages ({state(pool)})", 10)
+
+        run_with(pool, play)
+        assert sum(ctx.activity.inbox for ctx in pool.contexts) >= posters * each
+        assert sum(ctx.activity.wake_signal for ctx in pool.contexts) > 50, "nobody ever slept"
+        assert not pool.failed
+
+
+@pytest.mark.parametrize("balls", [1, 2, 5])
+def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> None:
+    """With one ball all but one thread sleep, and every throw has to wake one."""
+    throws = 12_000
+    caught: Counter[int] = Counter()
+    done = threading.Event()
+    finished: list[int] = []
+
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+        make_patient(pool)
+
+        def throw(ball: int, left: int, rng: random.Random) -> None:
+            def catch(ctx: ThreadContext) -> None:
+                caught[ball] += 1  # a ball is in one place: one writer per key at a time
+                if left:
+                    throw(ball, left - 1, rng)
+                else:
+                    finished.append(ball)
+                    if len(finished) == balls:
+                        done.set()
+
+            pool.run_on(rng.randrange(THREADS), catch)
+
+        def play() -> None:
+            for ball in range(balls):
+                caught[ball] = 0
+            for ball in range(balls):
+                throw(ball, throws - 1, random.Random(ball))
+            assert done.wait(20), f"{dict(caught)} of {throws} throws ({state(pool)})"
+
+        run_with(pool, play)
+    assert caught == dict.fromkeys(range(balls), throws)
+
+
+class Hopper:
+    """A shared task that runs on whichever thread collects it and queues itself anew."""
+
+    def __init__(self, pool: Pool, seed: int, runs: int) -> None:
+        self.expire: int | None = None
+        self.wq_key: tuple[int, int] | None = None
+        self.pool = pool
+        self.rng = random.Random(seed)
+        self.left = runs
+        self.tids: Counter[int] = Counter()
+        self.early = 0
+        self.running = False
+        self.done = threading.Event()
+
+    def run(self, ctx: ThreadContext) -> None:
+        assert not self.running, "two threads run it at once"
+        self.running = True
+        assert self.expire is not None
+        self.early += ctx.now < self.expire
+        self.tids[ctx.tid] += 1
+        self.left -= 1
+        self.running = False
+        if self.left:
+            self.pool.wait_queue.queue(self, ctx.now + self.rng.randrange(4), ctx.tid)
+        else:
+            self.done.set()
+
+
+def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
+    """Queued again from the thread that ran them, a few ms ahead, while others sleep."""
+    hoppers, runs = 20, 400
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+        make_patient(pool)
+        tasks = [Hopper(pool, seed, runs) for seed in range(hoppers)]
+
+        def start(ctx: ThreadContext) -> None:
+            for task in tasks[ctx.tid :: THREADS]:
+                pool.wait_queue.queue(task, ctx.now, ctx.tid)
+
+        def play() -> None:
+            pool.run_everywhere(start)
+            for number, task in enumerate(tasks):
+                assert task.done.wait(20), f"task {number}: {task.left} runs left ({state(pool)})"
+
+        run_with(pool, play)
+        assert len(pool.wait_queue) == 0
+        pool.wait_queue._check()
+        assert not pool.failed
+        assert sum(ctx.activity.errors for ctx in pool.contexts) == 0
+        assert sum(ctx.activity.tasksw for ctx in pool.contexts) == hoppers * runs
+    assert [task.early for task in tasks] == [0] * hoppers
+    assert all(sum(task.tids.values()) == runs for task in tasks)
+    assert len(sum((task.tids for task in tasks), Counter())) > 1, "all ran on one thread"
+
+
+def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
+    """A helper queues tasks one by one while every thread sleeps without an end."""
+    rounds = 300
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+        make_patient(pool)
+
+        def play() -> None:
+            for number in range(rounds):
+                wait_until(lambda: all(s.sleeping for s in pool.shareds), "all asleep")
+                task = Hopper(pool, number, 1)
+                tick = monotonic_ms() + number % 3
+                # the slot of helper threads
+                assert pool.wait_queue.queue(task, tick, THREADS)
+                assert task.done.wait(20), f"round {number} ({state(pool)})"
+                assert task.early == 0
+
+        run_with(pool, play)
+        assert len(pool.wait_queue) == 0

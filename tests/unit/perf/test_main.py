@@ -1,0 +1,35 @@
+"""The benchmarks' command line, and what it says when a tool is absent."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from perf import __main__ as perf_main
+
+
+def test_a_missing_tool_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(perf_main, "find_tool", lambda _: None)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert perf_main.main(["http", "--rounds", "1"]) == 2
+    assert asked[0][0].endswith("/.ci/need")
+    assert asked[0][1:] == ["nginx", "wrk", "haproxy"]
+    assert "apt-get install nginx wrk haproxy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["udp"], ["http", "--rounds", "0"], ["tcp", "--seconds", "0"]]
+)
+def test_wrong_words_are_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        perf_main.main(words)
+    assert stopped.value.code == 2
