@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
+from mtproxy.http.uri import path_of
+from mtproxy.net.sockets import buffer_options, keepalive_options
 
 #: a timeout that never expires, still a number that can be added to a tick
 FOREVER = 1 << 61
@@ -51,8 +53,10 @@ class FrontConf:
         "max_head",
         "monitor_uri",
         "nolinger",
+        "socket_options",
         "splice",
-        "tcpka",
+        "splice_request",
+        "splice_response",
     )
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
@@ -67,13 +71,34 @@ class FrontConf:
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
         self.nolinger = "nolinger" in options
+        #: what every accepted connection is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.client", 0)),
+            int(global_.tune.get("tune.sndbuf.client", 0)),
+        )
+        if "clitcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.clitcpka_cnt, proxy.clitcpka_idle, proxy.clitcpka_intvl
+            )
         #: bulk data may be moved inside the kernel (-dS turns it off)
         self.splice = "nosplice" not in global_.disabled_features
-        self.tcpka = bool(options & {"tcpka", "clitcpka"})
+        #: splice bodies from their first byte on; see stream.pump
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.logasap = "logasap" in options
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.monitor_uri = proxy.monitor_uri
+
+    def is_monitored(self, target: bytes) -> bool:
+        """Whether `monitor-uri`, which is set, answers this request target.
+
+        A path is compared with the target's path, which may stand in an absolute URI; anything else
+        with the whole target (verified against 2.6).
+        """
+        uri = self.monitor_uri
+        assert uri is not None
+        return target == uri or (uri.startswith(b"/") and path_of(target) == uri)
 
 
 class BackConf:
@@ -92,11 +117,14 @@ class BackConf:
         "reuse_unproven",
         "server",
         "server_fin",
-        "tcpka",
+        "socket_options",
+        "source",
+        "splice_request",
+        "splice_response",
         "tunnel",
     )
 
-    def __init__(self, proxy: ProxySettings) -> None:
+    def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
@@ -117,5 +145,17 @@ class BackConf:
         self.reuse_first = reuse in ("aggressive", "always")
         #: ... even one that was never reused before
         self.reuse_unproven = reuse == "always"
-        self.tcpka = bool(options & {"tcpka", "srvtcpka"})
+        #: what every connection to a server is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.server", 0)),
+            int(global_.tune.get("tune.sndbuf.server", 0)),
+        )
+        if "srvtcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.srvtcpka_cnt, proxy.srvtcpka_idle, proxy.srvtcpka_intvl
+            )
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        #: source address of servers that have none of their own
+        self.source = proxy.source
