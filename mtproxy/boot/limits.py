@@ -13,6 +13,10 @@ _PER_THREAD = 4
 _BASE = 16
 #: never fewer connections than this when nothing is configured
 _MIN_MAXCONN = 100
+#: one spliced direction in so many connections is expected; a direction without pipe is copied
+_CONNECTIONS_PER_PIPE = 4
+#: pipes of a thread where there are descriptors for them
+_MIN_PIPES = 8
 
 
 class LimitError(Exception):
@@ -25,7 +29,9 @@ class Limits:
 
     #: client connections of the whole process
     maxconn: int
-    #: descriptors that `maxconn` connections need
+    #: pipes that splicing may hold in each thread
+    pipes: int
+    #: descriptors that `maxconn` connections and the pipes need
     maxsock: int
     warnings: tuple[str, ...] = ()
 
@@ -58,18 +64,29 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     warnings: list[str] = []
     if maxconn is None:
         budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
-        maxconn = max(_MIN_MAXCONN, (budget - fixed) // 2)
+        per_connection = 2 + 2 / _CONNECTIONS_PER_PIPE
+        maxconn = max(_MIN_MAXCONN, int((budget - fixed) / per_connection))
     needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
-    if needed > ceiling and not _raise_hard_limit(needed):
+    # Pipes are a convenience: they get what connections leave, so that none of these is refused
+    # for want of a descriptor while splicing goes on.
+    wanted = glob.maxpipes
+    if wanted is None:
+        wanted = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
+    if needed > ceiling and _raise_hard_limit(needed + 2 * wanted):
+        soft = hard = ceiling = needed + 2 * wanted
+    if needed > ceiling:
         message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
         warnings.append(f"{message}; going on with what is allowed ('no strict-limits').")
         needed = ceiling
         maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
-    if soft != resource.RLIM_INFINITY and soft < needed <= ceiling:
+    limit = max(needed, min(ceiling, fixed + 2 * maxconn + 2 * wanted))
+    pipes = max(0, min(wanted, (limit - fixed - 2 * maxconn) // 2))
+    needed = max(needed, fixed + 2 * maxconn + 2 * pipes)
+    if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    return Limits(maxconn, needed, tuple(warnings))
+    return Limits(maxconn, pipes // nbthread, needed, tuple(warnings))
 
 
 def _raise_hard_limit(needed: int) -> bool:

@@ -17,7 +17,7 @@ from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
-from mtproxy.stream.connect import purge_idle
+from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats
 
@@ -93,6 +93,8 @@ def run(settings: Settings, options: CommandLine) -> int:
 
     def setup(ctx: ThreadContext) -> None:
         ctx.pipe_size = pipe_size
+        ctx.pipes_left = found.pipes
+        ctx.shed = shed_idle
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)

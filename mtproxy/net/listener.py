@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mtproxy.base.report import say
 from mtproxy.net.connection import IN
+from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Tasklet
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ class Acceptor:
                     continue
                 if e.errno not in _NO_RESOURCES:
                     say("alert", f"cannot accept connections, trying again in a second: {e}")
+                elif ctx.shed(ctx):
+                    continue
+                else:
+                    ctx.pool.run_everywhere(shed_here)
                 self.pause()
                 return
             sock.setblocking(False)

@@ -12,6 +12,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from mtproxy.sched.context import DEFAULT_PIPE_SIZE
+
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
 
@@ -24,7 +26,7 @@ class Pipe:
 
     __slots__ = ("level", "rd", "size", "wr")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int = DEFAULT_PIPE_SIZE) -> None:
         """`size` is what it is asked to hold, bytes; an unprivileged process may get less."""
         self.rd, self.wr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.level = 0
@@ -52,18 +54,31 @@ class Pipe:
 
 
 def take_pipe(ctx: ThreadContext) -> Pipe | None:
-    """An empty pipe, or None when splice() is turned off or no descriptor is left: then the caller
-    copies instead.
+    """An empty pipe, or None when splice() is turned off, at the limit, or without descriptors:
+    then the caller copies instead.
     """
     if not ctx.pipe_size:
         return None
     if ctx.pipes:
         pipe: Pipe = ctx.pipes.pop()
         return pipe
+    if ctx.pipes_left <= 0:
+        return None
     try:
-        return Pipe(ctx.pipe_size)
+        pipe = Pipe(ctx.pipe_size)
     except OSError:
         return None
+    ctx.pipes_left -= 1
+    return pipe
+
+
+def close_idle_pipes(ctx: ThreadContext) -> bool:
+    """Give back the descriptors of all pipes that are not in use; whether there were any."""
+    found = bool(ctx.pipes)
+    while ctx.pipes:
+        ctx.pipes.pop().close()
+        ctx.pipes_left += 1
+    return found
 
 
 def give_pipe(ctx: ThreadContext, pipe: Pipe) -> None:
@@ -72,3 +87,4 @@ def give_pipe(ctx: ThreadContext, pipe: Pipe) -> None:
         ctx.pipes.append(pipe)
     else:
         pipe.close()
+        ctx.pipes_left += 1

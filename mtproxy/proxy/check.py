@@ -94,7 +94,13 @@ class Check:
         self.server.checking = True
         self._started = ctx.now
         try:
-            connected = self._connect(ctx)
+            try:
+                connected = self._connect(ctx)
+            except OSError as e:
+                # for want of a descriptor no server is called dead: idle connections give theirs
+                if e.errno not in (errno.EMFILE, errno.ENFILE) or not ctx.shed(ctx):
+                    raise
+                connected = self._connect(ctx)
         except OSError as e:
             self._finish(ctx, *local_failure(e, self._family))
             return

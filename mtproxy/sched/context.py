@@ -93,10 +93,12 @@ class ThreadContext:
         "now",
         "pipe_size",
         "pipes",
+        "pipes_left",
         "pool",
         "room",
         "running",
         "shared",
+        "shed",
         "tasklets",
         "tid",
         "timers",
@@ -131,6 +133,11 @@ class ThreadContext:
         self.pipes: list[Any] = []
         #: what such a pipe is asked to hold (tune.pipesize), bytes; 0: splice() is not used
         self.pipe_size = DEFAULT_PIPE_SIZE
+        #: how many more pipes may be made, see boot.limits
+        self.pipes_left = 1 << 30
+        #: closes some of what this thread can do without, because no descriptor is left; returns
+        #: whether it closed any
+        self.shed: Callable[[ThreadContext], bool] = _nothing_to_shed
         #: the runtime objects of this thread, put here by boot (frontends, backends, …)
         self.room: Any = None
 
@@ -162,6 +169,15 @@ class ThreadContext:
                 seen.add(id(tasklet))
         for tasklet in self.tasklets:
             assert not tasklet.done
+
+
+def _nothing_to_shed(_ctx: ThreadContext) -> bool:
+    return False
+
+
+def shed_here(ctx: ThreadContext) -> None:
+    """The message to another thread that descriptors are wanted."""
+    ctx.shed(ctx)
 
 
 def _ended(_value: None) -> None:

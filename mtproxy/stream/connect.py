@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
+from mtproxy.net.splice import close_idle_pipes
+from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 TURN_AROUND = 1000
 #: idle connections kept per server and thread, whatever `pool-max-conn` allows
 IDLE_PER_SERVER = 512
+#: how long other threads get to close idle connections, ms
+_SHED_PAUSE = 20
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _LOCAL_TROUBLE = frozenset(
     {
         errno.EMFILE,
@@ -188,6 +193,20 @@ def purge_idle(srv: Server, now: int) -> None:
         idle.popleft().close()
 
 
+def shed_idle(ctx: ThreadContext) -> bool:
+    """`ThreadContext.shed`: close the older half of this thread's idle server connections, and its
+    idle pipes. Whether there were any.
+    """
+    found = close_idle_pipes(ctx)
+    for backend in ctx.room.backends.values():
+        for srv in backend.servers:
+            idle = srv.idle
+            for _ in range((len(idle) + 1) // 2):
+                idle.popleft().close()
+                found = True
+    return found
+
+
 async def connect(stream: Stream) -> Connection:
     """A new connection to `stream.srv` (or to another server, see above).
 
@@ -200,6 +219,7 @@ async def connect(stream: Stream) -> Connection:
     assert be is not None
     started = ctx.now
     left = conf.retries
+    asked_others = False
     while True:
         srv = stream.srv
         assert srv is not None
@@ -209,6 +229,15 @@ async def connect(stream: Stream) -> Connection:
             conn = _open(stream, srv)
         except OSError as e:
             error = e.errno or errno.EIO
+            if error in _NO_DESCRIPTOR:
+                # Idle connections hold them: those of this thread, or else those of the others.
+                if ctx.shed(ctx):
+                    continue
+                if not asked_others:
+                    asked_others = True
+                    ctx.pool.run_everywhere(shed_here)
+                    await _pause(stream, _SHED_PAUSE)
+                    continue
         else:
             if not conn.ready & OUT:
                 task.set_expire(attempt + conf.connect)

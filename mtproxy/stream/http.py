@@ -30,6 +30,9 @@ from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.stream import Stop
 
+#: pipelined requests after which other streams get a turn
+_FAIR = 16
+
 #: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
 type _Body = tuple[bytes, int, ChunkedReader | None]
 
@@ -51,6 +54,7 @@ class HttpStream(HttpExchange):
         known = cache.request_heads
         bufsize = conf.bufsize
         buf = b""
+        in_a_row = 0
         try:
             while True:
                 now = ctx.now
@@ -115,6 +119,11 @@ class HttpStream(HttpExchange):
                     return
                 buf = leftover
                 self.first = False
+                if buf:
+                    # requests in a row that are answered here would keep the thread from all others
+                    in_a_row += 1
+                    if not in_a_row % _FAIR:
+                        await self._yield_as_bulk()
         finally:
             if self.kept is not None:
                 self.kept.close()
@@ -172,14 +181,18 @@ class HttpStream(HttpExchange):
         conn = self.conn
         self.request_line = request.start_line
         self.t_R = ctx.now - self.got_tick
-        self.fe.counters.cum_req += 1
         keep = failed = False
         usual = request.usual and room.plain
         head = request.message
         body: _Body | None = None
         here, leftover = b"", rest
         if not usual:
-            here, leftover, body = self._request_body(request, rest)
+            try:
+                here, leftover, body = self._request_body(request, rest)
+            except BadMessage as e:
+                await self._refuse(e)
+                return None
+        self.fe.counters.cum_req += 1
         try:
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
                 return await self._monitor(request, leftover, body is None)
@@ -293,10 +306,17 @@ class HttpStream(HttpExchange):
         return None
 
     def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
-        """(the body if all of it is here, what is behind it, what a pump has to read else)."""
+        """(what is here of the body and leaves with the head, what is behind the body, what a pump
+        has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
+        """
         length = request.content_length
         if request.chunked:
-            return b"", b"", (rest, UNTIL_CLOSE, ChunkedReader())
+            reader = ChunkedReader()
+            here = b"".join(reader.relay(rest))
+            self.bytes_uploaded += len(rest) - len(reader.rest)
+            if reader.done:
+                return here, reader.rest, None
+            return here, b"", (b"", UNTIL_CLOSE, reader)
         if length <= 0:
             return b"", rest, None
         if len(rest) >= length:
@@ -344,7 +364,16 @@ class HttpStream(HttpExchange):
         elif mode == BODY_NONE:
             extra = received
         elif mode == BODY_CHUNKED:
-            body = (received, UNTIL_CLOSE, ChunkedReader())
+            reader = ChunkedReader()
+            try:
+                out += b"".join(reader.relay(received))
+            except BadMessage:
+                self._count_failed_response()
+                raise Stop(502, "PH") from None
+            if reader.done:
+                extra = reader.rest
+            else:
+                body = (b"", UNTIL_CLOSE, reader)
         else:
             body = (received, UNTIL_CLOSE, None)
         if conf.logasap:

@@ -36,6 +36,10 @@ CLOSE_LINE = replies.CONNECTION_CLOSE_LINE
 KEEP_ALIVE_LINE = replies.CONNECTION_KEEP_ALIVE_LINE
 
 
+#: interim responses in a row after which other streams get a turn
+_FAIR = 16
+
+
 class HttpExchange(Stream):
     """The mechanics of one HTTP/1 client connection's transactions.
 
@@ -105,7 +109,7 @@ class HttpExchange(Stream):
         if self.bconf.close_server or self.conf.httpclose:
             if request.upgrade is None:
                 extra += CLOSE_LINE
-        elif request.version == 10:
+        elif request.version == 10 and request.upgrade is None:
             extra += KEEP_ALIVE_LINE
         return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
 
@@ -240,10 +244,13 @@ class HttpExchange(Stream):
         Raises Stop.
         """
         conf = self.conf
+        interims = 0
         try:
             while buf:
                 end = find_head_end(buf, 0, conf.max_head, seen)
                 if end < 0:
+                    if not buf.startswith(b"HTTP/"[: len(buf)]):
+                        raise BadMessage(502, "not HTTP")  # SSH, say, would let us wait for more
                     break
                 response = parse_response_head(
                     buf if end == len(buf) else buf[:end], request.method, self.room.cache
@@ -258,7 +265,11 @@ class HttpExchange(Stream):
                 if request.version == 11:
                     interim = response.message
                     self.bytes_read += len(interim)
-                    await self._send(interim)
+                    if not await self._send(interim):
+                        raise Stop(0, "CD")
+                    interims += 1
+                    if not interims % _FAIR:
+                        await self._yield_as_bulk()
         except BadMessage:
             self._count_failed_response()
             raise Stop(502, "PH") from None
@@ -353,8 +364,10 @@ class HttpExchange(Stream):
             self.bytes_read = before + down.sent
 
     # --- moving
-    async def _send(self, data: bytes) -> None:
-        """Send `data` to the client. One that has gone, or does not read, is given up silently."""
+    async def _send(self, data: bytes) -> bool:
+        """Send `data` to the client; whether it took all. One that has gone, or does not read, is
+        given up after `timeout client`.
+        """
         pump = Pump(self.conn, self.conn, 1, head=data, remaining=0)
         expire = self.ctx.now + self.conf.client
         self.task.set_expire(expire)
@@ -362,9 +375,11 @@ class HttpExchange(Stream):
             try:
                 pump.step()
             except SinkError:
-                return
-            if pump.done or self.ctx.now >= expire:
-                return
+                return False
+            if pump.done:
+                return True
+            if self.ctx.now >= expire:
+                return False
             await park()
 
     async def _yield_as_bulk(self) -> None:

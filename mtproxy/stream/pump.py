@@ -22,6 +22,8 @@ UNTIL_CLOSE = 1 << 62
 _ROUNDS = 8
 #: full buffers in a row after which a direction counts as bulk
 _BULK_AFTER = 4
+#: input of a chunked body that may hold so many chunks that their work counts, bytes
+_MANY_CHUNKS = 1024
 #: do not start splicing for less than this many remaining bytes
 _SPLICE_MIN = 1 << 16
 #: the same where the configuration asks for it: below, a copy costs no more than a pipe
@@ -154,7 +156,8 @@ class Pump:
                 continue
             self.received += len(data)
             if self.chunks is not None:
-                self._take_chunks(data)
+                if self._take_chunks(data):
+                    break
             elif self.remaining == UNTIL_CLOSE:
                 self.out = data
             else:
@@ -172,9 +175,15 @@ class Pump:
         self.more = True
         return True
 
-    def _take_chunks(self, data: bytes) -> None:
+    def _take_chunks(self, data: bytes) -> bool:
+        """Relay what `data` holds; whether it was so much work that others must run now.
+
+        Work goes by the number of chunks, not by bytes: a buffer full of tiny ones takes as long as
+        many full buffers. They show in how little of the input is payload.
+        """
         chunks = self.chunks
         assert chunks is not None
+        before = chunks.payload
         pieces = chunks.relay(data)
         if pieces:
             self.out = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -182,6 +191,8 @@ class Pump:
             self.read_done = True
             self.rest = chunks.rest
             self.received -= len(self.rest)
+            return False
+        return len(data) >= _MANY_CHUNKS and (chunks.payload - before) * 8 < len(data) * 7
 
     def _write(self) -> bool:
         """Send `out`; whether all of it went."""

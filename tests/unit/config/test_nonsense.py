@@ -26,10 +26,10 @@ def loaded(tmp_path: Path, text: str) -> tuple[Settings | None, list[str]]:
     [
         f"global\n nbthread {NINES}",
         f"global\n tune.bufsize {NINES}",
+        f"global\n stats socket fd@{NINES}",
         f"global\n hard-stop-after {NINES}s",
         f"global\n cpu-map {NINES} 1",
         f"global\n cpu-map 1 0-{NINES}",
-        f"global\n stats socket fd@{NINES}",
         "global\n uid 4294967295",
         "global\n gid 4294967296",
         "global\n setenv A=B c",
