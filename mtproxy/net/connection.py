@@ -23,16 +23,24 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
-IN = select.EPOLLIN
-OUT = select.EPOLLOUT
-ERR = select.EPOLLERR
-HUP = select.EPOLLHUP
-RDHUP = select.EPOLLRDHUP
-#: reading may give something: data, an end, or an error
-READABLE = IN | RDHUP | HUP | ERR
-#: the peer will send no more
-ENDED = RDHUP | HUP | ERR
+# Literals: a constant of a code object is shared by all threads without a fight over its count.
+IN = 0x001
+OUT = 0x004
+ERR = 0x008
+HUP = 0x010
+RDHUP = 0x2000
+#: reading may give something: data, an end, or an error (IN | RDHUP | HUP | ERR)
+READABLE = 0x2019
+#: the peer will send no more (RDHUP | HUP | ERR)
+ENDED = 0x2018
 WATCH = IN | OUT | RDHUP | select.EPOLLET
+assert (IN, OUT, ERR, HUP, RDHUP) == (
+    select.EPOLLIN,
+    select.EPOLLOUT,
+    select.EPOLLERR,
+    select.EPOLLHUP,
+    select.EPOLLRDHUP,
+)
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 

@@ -10,6 +10,7 @@ Other threads read its plain counters for reports only.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -180,7 +181,7 @@ class Server:
         self.shared = shared
         self.backend = shared.backend
         self.settings = shared.settings
-        self.name = shared.name
+        self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
@@ -210,7 +211,7 @@ class Server:
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.
 
-        To be called when `epoch != shared.epoch`, before an idle connection is used or put back.
+        To be called when `epoch != shared.epoch`; the thread looks about once a second.
         """
         self.epoch = self.shared.epoch
         self.address = self.shared.address

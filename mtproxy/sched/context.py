@@ -99,6 +99,7 @@ class ThreadContext:
         "running",
         "shared",
         "shed",
+        "stopping",
         "tasklets",
         "tid",
         "timers",
@@ -129,6 +130,8 @@ class ThreadContext:
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context
         self.housekeepers: list[Message] = []
+        #: soft stop, as `Pool.stopping` says: this thread's own copy, read for every request
+        self.stopping = False
         #: idle splice pipes, kept by net.splice
         self.pipes: list[Any] = []
         #: what such a pipe is asked to hold (tune.pipesize), bytes; 0: splice() is not used

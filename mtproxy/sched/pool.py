@@ -177,6 +177,7 @@ class Pool:
         """Stop listening; every thread ends its loop when its last connection has gone."""
         if not self.stopping:
             self.stopping = True
+            self.run_everywhere(_note_soft_stop)
             for hook in self.on_soft_stop:
                 self.run_everywhere(hook)
 
@@ -197,6 +198,10 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _note_soft_stop(ctx: ThreadContext) -> None:
+    ctx.stopping = True
 
 
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:

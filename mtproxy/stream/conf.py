@@ -12,17 +12,27 @@ from mtproxy.http.uri import path_of
 from mtproxy.net.sockets import buffer_options, keepalive_options
 
 #: a timeout that never expires, still a number that can be added to a tick
-FOREVER = NEVER >> 1
+FOREVER = 1 << 61
+assert FOREVER < NEVER
 
 DEFAULT_BUFSIZE = 16384
 DEFAULT_MAXREWRITE = 1024
+
+
+def own(value: int) -> int:
+    """The same number as an object of the calling thread.
+
+    Numbers of the configuration are objects of the main thread; every look at one by another thread
+    changes its reference count by an atomic operation, which threads then queue for.
+    """
+    return int(str(value))
 
 
 def _ms(*values: int | None) -> int:
     """The first timeout that is set; 0 counts as not set, as in HAProxy."""
     for value in values:
         if value:
-            return value
+            return own(value)
     return FOREVER
 
 
@@ -55,7 +65,7 @@ class FrontConf:
         self.client_fin = _ms(t.client_fin, t.client)
         self.http_request = _ms(t.http_request, t.client)
         self.keep_alive = _ms(t.http_keep_alive, t.http_request, t.client)
-        self.bufsize = int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
+        self.bufsize = own(int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE)))
         self.max_head = self.bufsize - int(global_.tune.get("tune.maxrewrite", DEFAULT_MAXREWRITE))
         options = proxy.options
         self.httpclose = "httpclose" in options

@@ -122,10 +122,6 @@ def is_quiet(conn: Connection) -> bool:
 
 def take_idle(task: Task, srv: Server) -> Connection | None:
     """The most recently used idle connection to `srv`, from now on woken with `task`, or None."""
-    if srv.epoch != srv.shared.epoch:
-        for stale in srv.refresh():
-            stale.close()
-        return None
     idle = srv.idle
     while idle:
         conn = idle.pop()
@@ -145,7 +141,7 @@ def give_idle(conn: Connection, now: int) -> None:
         return
     idle = srv.idle
     if (
-        mark.epoch != srv.shared.epoch
+        mark.epoch != srv.epoch
         or len(idle) >= srv.max_idle
         or mark.reused >= srv.max_reuse
         or (srv.idle_limited and _idle_everywhere(srv) >= srv.max_idle)
@@ -169,7 +165,7 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
     mark = conn.mark
     if (
         mark.server is not srv
-        or mark.epoch != srv.shared.epoch
+        or mark.epoch != srv.epoch
         or mark.reused >= srv.max_reuse
         or not is_quiet(conn)
     ):
@@ -179,8 +175,11 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
 
 
 def purge_idle(srv: Server, now: int) -> None:
-    """Close idle connections that nobody has used for `pool-purge-delay`. Called about once a
-    second.
+    """Close idle connections that nobody has used for `pool-purge-delay`, or whose server went down
+    meanwhile.
+
+    Called about once a second. A look at the shared state of a server for each request would cost
+    more than such a connection does harm: no session is given to a server that is down.
     """
     idle = srv.idle
     if srv.epoch != srv.shared.epoch:
