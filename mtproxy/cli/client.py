@@ -37,7 +37,7 @@ DEFAULT_TIMEOUT = 10.0
 PROBE_TIMEOUT = 1.0
 
 #: answers that begin like this are refusals: the command's exit code is 1
-_REFUSALS = ("Unknown command", "Unsupported command", "Permission denied", "Internal error")
+REFUSALS = ("Unknown command", "Unsupported command", "Permission denied", "Internal error")
 
 
 class ClientError(Exception):
@@ -175,7 +175,7 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
         return 1
     # one empty line ends every answer on the wire; on a terminal it is only noise
     out.write(answer[:-1] if answer.endswith("\n\n") else answer)
-    return 1 if answer.startswith(_REFUSALS) else 0
+    return 1 if answer.startswith(REFUSALS) else 0
 
 
 # --- locks ---------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     out.write(answer[:-1] if answer.endswith("\n\n") else answer)
-    return 1 if answer.startswith(_REFUSALS) else 0
+    return 1 if answer.startswith(REFUSALS) else 0
 
 
 #: what the locks of a label guard; docs/locking.md has the details
