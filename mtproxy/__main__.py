@@ -48,7 +48,13 @@ def _serve(args: list[str]) -> int:
     """HAProxy's command line: run a configuration, or check it."""
     from mtproxy.base.report import say
     from mtproxy.cli.args import HELP, USAGE, UsageError, parse_args
-    from mtproxy.cli.check import check_condition, check_configuration, load_reported, version_text
+    from mtproxy.cli.check import (
+        check_condition,
+        check_configuration,
+        is_quiet,
+        load_reported,
+        version_text,
+    )
     from mtproxy.config import has_listener
 
     try:
@@ -68,15 +74,22 @@ def _serve(args: list[str]) -> int:
         os.chdir(cmdline.directory)
     if cmdline.check:
         return check_configuration(cmdline)
+    if cmdline.memory_limit_mb:
+        from mtproxy.boot.run import prepare
+
+        prepare(cmdline)
     settings = load_reported(cmdline)
     if settings is None:
         return 1
     if not has_listener(settings):
-        say(
-            "alert",
-            "[mtproxy.main()] No enabled listener found (check for 'bind' directives) ! Exiting.",
-        )
-        return 2
+        # 2 is what -c answers to that; a start just fails
+        if not is_quiet(cmdline):
+            say(
+                "alert",
+                "[mtproxy.main()] No enabled listener found (check for 'bind' directives) !"
+                " Exiting.",
+            )
+        return 1
     from mtproxy.boot.run import run
 
     return run(settings, cmdline)

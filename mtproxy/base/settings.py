@@ -108,17 +108,21 @@ class ServerSettings:
     hostname: str | None = None
     #: TCP_USER_TIMEOUT in ms
     tcp_ut: int | None = None
+    #: TCP fast open, in mode http
     tfo: bool = False
-    #: idle connections kept per server and thread; -1: no limit, 0: no reuse (manual 5.2)
+    #: idle connections kept over all threads; -1: no limit, 0: no reuse (manual 5.2)
     pool_max_conn: int = -1
+    #: ms after which an idle connection that nobody used is closed; 0: no reuse
     pool_purge_delay: int = 5000
-    pool_low_conn: int = 0
-    #: requests on one connection before it is closed; -1: no limit
+    #: how often a connection is used again before it is closed; -1: no limit
     max_reuse: int = -1
     source: Address | None = None
-    proto: str | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
+    #: `rise`, which reports give as the health of a server that is not checked
+    rise: int = 2
+    #: `id` was given rather than counted
+    forced_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,8 @@ class ProxySettings:
     srvtcpka_intvl: int | None = None
     #: source address of the connections to the servers
     source: Address | None = None
+    #: `id` was given rather than counted
+    forced_id: bool = False
 
     @property
     def is_frontend(self) -> bool:

@@ -7,12 +7,12 @@ import socket
 from dataclasses import dataclass, field
 from functools import partial
 
-from mtproxy.base.report import say
 from mtproxy.base.settings import (
     BindSettings,
     ProxySettings,
     Settings,
 )
+from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.formats import DEFAULT_URI_LENGTH
@@ -23,8 +23,8 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.context import ThreadContext
 from mtproxy.stream.conf import BackConf, FrontConf
-from mtproxy.stream.connect import watch_idle
-from mtproxy.stream.room import FrontGate, FrontRoom, Room
+from mtproxy.stream.connect import prepare
+from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
@@ -48,6 +48,8 @@ class Shared:
     listeners: list[BoundListener]
     backends: dict[str, BackendShared] = field(default_factory=dict)
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
+    #: by position in `listeners`; only of those that are counted one by one
+    listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
 
 
@@ -63,17 +65,19 @@ def make_shared(
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
+    for number, listener in enumerate(listeners):
+        if listener.bind.maxconn or "socket-stats" in listener.proxy.options:
+            shared.listener_counters[number] = []
     return shared
 
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
-    if not ctx.room.quiet:
-        if level == syslog.EMERG:
-            # as HAProxy words it on standard error
-            say("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
-        else:
-            say("warning", text)
+    if level == syslog.EMERG:
+        # as HAProxy words it on standard error
+        tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+    else:
+        tell("warning", text)
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -85,17 +89,17 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     # the keyword counts the end of the head as one
     max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
     room = Room(HeadCache(max_headers))
-    room.quiet = settings.global_.quiet
     thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
     room.thread_logs = thread_logs
     ctx.flushers.append(thread_logs.flush)
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
+        proxy = backend_shared.settings
+        confs[name] = conf = BackConf(proxy, settings.global_)
         for server in backend.servers:
-            watch_idle(ctx, server)
-        confs[name] = BackConf(backend_shared.settings)
-        room.backend_logs[name] = _logger(backend_shared.settings, shared, ctx, thread_logs)
+            prepare(ctx, server, conf, http=proxy.mode == "http")
+        room.backend_logs[name] = _logger(proxy, shared, ctx, thread_logs)
     for proxy in settings.proxies:
         if proxy.disabled or not proxy.is_frontend:
             continue
@@ -141,14 +145,16 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
     if max_accept <= 0:
         max_accept = 1 << 20
-    for number, listener in enumerate(shared.listeners, 1):
-        front = room.fronts[listener.proxy.name]
-        front.listener_id = number
+    for number, listener in enumerate(shared.listeners):
+        proxy, bind = listener.proxy, listener.bind
+        room.listeners[number] = listener_room = ListenerRoom(
+            room.fronts[proxy.name], bind.id or number + 1, shared.listener_counters.get(number)
+        )
         acceptor = Acceptor(
             ctx,
             listener.sock,
-            SessionStarter(listener.proxy.name, listener.proxy.mode),
-            FrontGate(ctx, front, shared.maxconn, listener.proxy.maxconn),
+            SessionStarter(proxy.name, proxy.mode, number),
+            FrontGate(ctx, listener_room, shared.maxconn, proxy.maxconn, bind.maxconn),
             max_accept,
         )
         room.acceptors.append(acceptor)

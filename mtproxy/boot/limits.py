@@ -67,7 +67,9 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
         per_connection = 2 + 2 / _CONNECTIONS_PER_PIPE
         maxconn = max(_MIN_MAXCONN, int((budget - fixed) / per_connection))
     needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
-    if needed > ceiling:
+    if needed > ceiling and _raise_hard_limit(needed):
+        soft = hard = ceiling = needed
+    elif needed > ceiling:
         message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
@@ -80,6 +82,15 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     limit = max(needed, min(ceiling, fixed + 2 * maxconn + 2 * wanted))
     pipes = max(0, min(wanted, (limit - fixed - 2 * maxconn) // 2))
     needed = max(needed, fixed + 2 * maxconn + 2 * pipes)
-    if soft != resource.RLIM_INFINITY and soft < needed:
+    if soft != resource.RLIM_INFINITY and soft < needed <= ceiling:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     return Limits(maxconn, pipes // nbthread, needed, tuple(warnings))
+
+
+def _raise_hard_limit(needed: int) -> bool:
+    """Allow more open files than we were started with: a privilege."""
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, needed))
+    except (ValueError, OSError):
+        return False
+    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -86,6 +87,25 @@ def confine(settings: GlobalSettings) -> None:
         raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
     except OSError as e:
         raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def make_dumpable() -> None:
+    """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
+    its user (manual 3.1). Raises ProcessError where that is not possible: no reason to stop.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        # rarely used, and a Python without libffi lacks it
+        import ctypes
+    except ImportError as e:
+        raise ProcessError("cannot set the dumpable flag: this Python has no ctypes") from e
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
+        raise ProcessError(f"cannot set the dumpable flag: {os.strerror(ctypes.get_errno())}")
 
 
 def stop_others(pids: Iterable[int], *, at_once: bool) -> None:

@@ -9,12 +9,13 @@ import sys
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.report import say
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, process, runtime_socket
+from mtproxy.boot import build, limits, memory, process, runtime_socket
+from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
-from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
+from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
 from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import debug as lock_debug
@@ -24,50 +25,76 @@ DEFAULT_BACKLOG = 4096
 MAX_THREADS = 64
 
 
+def prepare(options: CommandLine) -> None:
+    """What has to be done before the configuration is read. May execute the program anew."""
+    if options.memory_limit_mb:
+        memory.restart_if_needed()
+
+
 def run(settings: Settings, options: CommandLine) -> int:
     """Start the proxy and serve until it is stopped. Returns the exit code."""
     glob = settings.global_
     nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    quiet = glob.quiet or options.quiet
+    if glob.quiet:
+        silence()
     _warn_about_the_gil(nbthread)
+    off = glob.disabled_features
+    if off >= {"noepoll", "nopoll"}:
+        tell("alert", "[mtproxy.main()] No polling mechanism is left: epoll and poll are off.")
+        return 1
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
+        if options.memory_limit_mb:
+            memory.limit(options.memory_limit_mb, nbthread)
     except limits.LimitError as e:
-        say("alert", f"[mtproxy.main()] {e}")
+        tell("alert", f"[mtproxy.main()] {e}")
         return 1
     for warning in found.warnings:
-        say("warning", f"[mtproxy.main()] {warning}")
+        tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
     listeners, failures = _bind_all(settings)
     runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
     failures += runtime_failures
     if failures:
         for failure in failures:
-            say("alert", failure)
-        say("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
+            tell("alert", failure)
+        tell("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
     try:
-        pidfile = options.pidfile or glob.pidfile
-        if (glob.daemon or options.daemon) and not (options.foreground or options.debug):
-            process.daemonize(pidfile)
-        elif pidfile:
-            process.write_pidfile(pidfile, os.getpid())
+        if glob.daemon:
+            process.daemonize(glob.pidfile)
+        elif glob.pidfile:
+            process.write_pidfile(glob.pidfile, os.getpid())
         process.confine(glob)
     except process.ProcessError as e:
-        say("alert", f"[mtproxy.main()] {e}")
+        tell("alert", f"[mtproxy.main()] {e}")
         return 1
 
+    if glob.set_dumpable:
+        try:
+            process.make_dumpable()
+        except process.ProcessError as e:
+            tell("warning", f"[mtproxy.main()] {e}")
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)
-    depth = int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH))
-    pool = Pool(nbthread, runqueue_depth=depth, cpu_map=glob.cpu_map)
+    pool = Pool(
+        nbthread,
+        runqueue_depth=int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH)),
+        cpu_map=glob.cpu_map,
+        use_epoll="noepoll" not in off,
+        max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
+    )
+    pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
+    if "nosplice" in off:
+        pipe_size = 0
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.pipes_left = found.pipes
         ctx.shed = shed_idle
+        ctx.pipe_size = pipe_size
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)
@@ -77,8 +104,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         process.stop_others(options.stop_pids, at_once=options.stop_at_once)
-        if not quiet:
-            _announce(settings, nbthread)
+        _announce(settings, nbthread)
         gc.collect()
         gc.freeze()
 
@@ -91,7 +117,7 @@ def run(settings: Settings, options: CommandLine) -> int:
 def _warn_about_the_gil(nbthread: int) -> None:
     enabled = getattr(sys, "_is_gil_enabled", None)
     if enabled is None or enabled():
-        say(
+        tell(
             "warning",
             "this Python has a global interpreter lock: all threads together use one CPU. "
             "Run mtproxy on a free-threaded build (python3.13t) to use them all."
@@ -100,6 +126,7 @@ def _warn_about_the_gil(nbthread: int) -> None:
 
 
 def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]:
+    reuse_port = "noreuseport" not in settings.global_.disabled_features
     listeners: list[build.BoundListener] = []
     failures: list[str] = []
     for proxy in settings.proxies:
@@ -108,10 +135,11 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
         for bind in proxy.binds:
             backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
             try:
-                sock = listen(bind, backlog)
+                sock = listen(bind, backlog, reuse_port=reuse_port)
             except BindError as e:
                 kind = "proxy" if proxy.kind == "listen" else proxy.kind
-                failures.append(f"Starting {kind} {proxy.name}: {e}")
+                where = f"{bind.location.file}:{bind.location.line}"
+                failures.append(f"Binding [{where}] for {kind} {proxy.name}: {e}")
             else:
                 listeners.append(build.BoundListener(proxy, bind, sock))
     return listeners, failures
@@ -130,13 +158,13 @@ def _describe(bind: BindSettings) -> str:
 def _announce(settings: Settings, nbthread: int) -> None:
     """Tell whoever started us what we listen on."""
     threads = f"{nbthread} thread{'s' * (nbthread > 1)}"
-    say("notice", f"mtproxy {__version__} is running on {threads}")
+    tell("notice", f"mtproxy {__version__} is running on {threads}")
     for proxy in settings.proxies:
         if proxy.binds and not proxy.disabled:
             where = ", ".join(_describe(b) for b in proxy.binds)
-            say("notice", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
+            tell("notice", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
     for stats_socket in settings.global_.stats_sockets:
-        say("notice", f"runtime socket on {_describe(stats_socket.bind)}")
+        tell("notice", f"runtime socket on {_describe(stats_socket.bind)}")
 
 
 def _housekeeping(ctx: ThreadContext) -> None:
@@ -189,7 +217,7 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     glob = settings.global_
 
     def soft() -> None:
-        say("warning", "stopping softly: no new connections; waiting for the others to end")
+        tell("warning", "stopping softly: no new connections; waiting for the others to end")
         pool.soft_stop()
         if glob.hard_stop_after is not None:
             pool.hard_stop_at(monotonic_ms() + glob.hard_stop_after)

@@ -9,10 +9,10 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mtproxy.cli.connection import CliStarter
-from mtproxy.net.listener import Acceptor, OpenGate
+from mtproxy.cli.connection import CliGate, CliStarter
+from mtproxy.net.listener import Acceptor
 from mtproxy.net.sockets import BindError, listen
-from mtproxy.stats.runtime import Runtime
+from mtproxy.stats.runtime import ListenerRuntime, Runtime
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import Settings, StatsSocket
@@ -37,13 +37,16 @@ class BoundSocket:
 
 def bind_all(settings: Settings) -> tuple[list[BoundSocket], list[str]]:
     """Listen on every runtime socket; the second list says what failed."""
+    reuse_port = "noreuseport" not in settings.global_.disabled_features
     sockets: list[BoundSocket] = []
     failures: list[str] = []
     for one in settings.global_.stats_sockets:
         try:
-            sockets.append(BoundSocket(one, listen(one.bind, one.bind.backlog or _BACKLOG)))
+            backlog = one.bind.backlog or _BACKLOG
+            sockets.append(BoundSocket(one, listen(one.bind, backlog, reuse_port=reuse_port)))
         except BindError as e:
-            failures.append(f"Starting proxy GLOBAL: {e}")
+            place = one.bind.location
+            failures.append(f"Binding [{place.file}:{place.line}] for frontend GLOBAL: {e}")
     return sockets, failures
 
 
@@ -53,6 +56,12 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     runtime.set_backends(shared.backends)
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)
+    for number, listener in enumerate(shared.listeners):
+        if "socket-stats" in listener.proxy.options:
+            proxy = runtime.frontend(listener.proxy.name)
+            assert proxy is not None
+            counters = shared.listener_counters[number]
+            proxy.listeners.append(ListenerRuntime(listener.bind, counters))
     return runtime
 
 
@@ -70,18 +79,12 @@ def add_thread(ctx: ThreadContext, room: Room, runtime: Runtime) -> None:
 def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSocket]) -> None:
     """Accept runtime connections, and serve them, on this thread alone.
 
-    They are not counted, so that they work when the proxy is full.
+    They do not count as the proxy's connections, so that they work when it is full.
     """
-    acceptors = [
-        Acceptor(
-            ctx, one.sock, CliStarter(runtime, one.settings), OpenGate(), _MAX_ACCEPT, spread=False
-        )
-        for one in sockets
-    ]
-
-    def resume(_ctx: ThreadContext) -> None:
-        """What paused for want of descriptors tries again."""
-        for acceptor in acceptors:
-            acceptor.resume()
-
-    ctx.housekeepers.append(resume)
+    total = CliGate(runtime.settings.global_.stats_maxconn)
+    for one in sockets:
+        gate = CliGate(one.settings.bind.maxconn or None, total)
+        starter = CliStarter(runtime, one.settings, gate)
+        gate.add(Acceptor(ctx, one.sock, starter, gate, _MAX_ACCEPT, spread=False))
+    # what paused for want of descriptors tries again
+    ctx.housekeepers.append(lambda _ctx: total.resume())

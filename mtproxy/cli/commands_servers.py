@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
 from mtproxy.proxy import transitions
 from mtproxy.proxy.server import CheckStatus, ServerState
 from mtproxy.stats.runtime import ProxyRuntime
@@ -24,8 +24,8 @@ STATE_HEADER = (
 
 # Numbers of the state file (management guide, "show servers state").
 _STOPPED, _RUNNING = 0, 2
-_MAINT, _MAINT_BY_CONFIG, _DRAIN = 1, 4, 8
-_RESULT_UNKNOWN, _RESULT_NEUTRAL, _RESULT_FAILED, _RESULT_PASSED = 0, 1, 2, 3
+_MAINT, _MAINT_BY_CONFIG, _DRAIN, _MAINT_UNRESOLVED = 1, 4, 8, 32
+_RESULT_UNKNOWN, _RESULT_FAILED, _RESULT_PASSED = 0, 2, 3
 _CHECKED, _PAUSED = 6, 8
 _STATUS_NUMBERS = {
     CheckStatus.INI: 1,
@@ -74,38 +74,62 @@ def _show_state(cli: CliSession, args: list[str]) -> Iterator[str]:
 
 def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     address, port = _host_and_port(server)
-    admin = 0
-    if server.maint:
-        admin |= _MAINT | (_MAINT_BY_CONFIG if server.settings.disabled else 0)
-    elif server.drain:
-        admin |= _DRAIN
+    settings = server.settings
+    check = settings.check
+    check_port = (check and check.port) or 0
+    check_address = check.address.host if check and check.address else "-"
     status, result, health, state = _check_numbers(server)
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
-        f"{_RUNNING if server.running else _STOPPED} {admin} "
-        f"{server.weight} {server.settings.weight} {(now - server.last_change) // 1000} "
-        f"{status} {result} {health} {state} 0 0 0 - {port} - 0 0 - - 0\n"
+        f"{_RUNNING if server.running else _STOPPED} {_admin_state(server)} "
+        f"{server.weight} {settings.weight} {(now - server.last_change) // 1000} "
+        f"{status} {result} {health} {state} 0 "
+        f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {settings.hostname or '-'} "
+        # an agent, if there were one, would be at the address of the check
+        f"{port} - 0 {check_port} {check_address} {check_address} {check_port}\n"
     )
+
+
+def _admin_state(server: ServerState) -> int:
+    """What the operator, the configuration and the resolution of its name have said."""
+    admin = 0
+    if server.unresolved:
+        admin |= _MAINT_UNRESOLVED
+    if server.settings.disabled:
+        admin |= _MAINT_BY_CONFIG  # it stays when the maintenance has ended
+    if server.maint:
+        if server.settings.disabled or not server.unresolved:
+            admin |= _MAINT
+    elif server.drain:
+        admin |= _DRAIN
+    return admin
 
 
 def _check_numbers(server: ServerState) -> tuple[int, int, int, int]:
     """Status, result, health and state of the health check."""
-    paused = _PAUSED if server.maint else 0
+    settings = server.settings
     if server.health is None:
-        return 1, _RESULT_UNKNOWN, 0 if server.maint else 2, paused
+        state = _PAUSED if settings.disabled else 0
+        return 1, _RESULT_UNKNOWN, 0 if server.maint else settings.rise, state
     status = server.check_status
     if status is CheckStatus.INI:
-        result = _RESULT_NEUTRAL
+        result = _RESULT_UNKNOWN
     else:
         result = _RESULT_PASSED if status.passed else _RESULT_FAILED
-    return _STATUS_NUMBERS.get(status, 0), result, server.health.value, _CHECKED | paused
+    health, state = server.health.value, _CHECKED
+    if server.maint:
+        health, state = 0, _CHECKED | _PAUSED
+    return _STATUS_NUMBERS.get(status, 0), result, health, state
 
 
 def _host_and_port(server: ServerState) -> tuple[str, int]:
     address = server.address
     if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
         return "-", 0
-    return address.host, address.port
+    port = address.port
+    if address.port_offset is not None:
+        port = address.port_offset % (1 << 32)  # HAProxy's unsigned number
+    return "-" if server.settings.unresolved else address.host, port
 
 
 def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -148,7 +172,8 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
-_SET_USAGE = "usage: set server <backend>/<server> health | state | weight"
+_SET_USAGE = "usage: set server <backend>/<server> fqdn | health | state | weight"
+_FQDN = "set server <b>/<s> fqdn"
 
 
 def _set_server(cli: CliSession, args: list[str]) -> Answer:
@@ -160,6 +185,10 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             _set_state(cli, server, value)
         case "weight":
             _change_weight(cli, server, value)
+        case "fqdn":
+            if not value:
+                raise CliError(f"{_FQDN} requires a FQDN.")
+            raise CliError(f"{_FQDN} failed because no resolution is configured.", WARNING)
         case "health":
             if value not in ("up", "down"):
                 raise CliError("'set server <srv> health' expects 'up' or 'down'.")

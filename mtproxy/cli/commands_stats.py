@@ -78,6 +78,9 @@ def _clear_counters(cli: CliSession, args: list[str]) -> Answer:
             number = proxy.settings.id
             if proxy.frontends:
                 runtime.baselines.clear((number, "F"), proxy.frontend_counters())
+            for listener in proxy.listeners:
+                key = (number, "L", listener.settings.id)
+                runtime.baselines.clear(key, listener.counters)
             if proxy.backends and proxy.shared is not None:
                 runtime.baselines.clear((number, "B"), proxy.backend_counters())
                 for server in proxy.shared.servers:

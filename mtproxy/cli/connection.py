@@ -19,6 +19,7 @@ from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import StatsSocket
+    from mtproxy.net.listener import Acceptor
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stats.runtime import Runtime
 
@@ -31,19 +32,67 @@ _LINGER_READS = 64
 _GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT})
 
 
+class CliGate:
+    """How many connections a runtime socket has at a time, see `net.listener.Gate`. The others wait
+    in the kernel's queue. Owner thread only: one thread serves all runtime connections.
+
+    `total` is the gate of all runtime sockets together (`stats maxconn`); None: this is it.
+    """
+
+    def __init__(self, maxconn: int | None, total: CliGate | None = None) -> None:
+        self.maxconn = maxconn
+        self.total = total
+        self.current = 0
+        #: all acceptors that may have to wait for this gate
+        self.acceptors: list[Acceptor] = []
+
+    def full(self) -> bool:
+        if self.total is not None and self.total.full():
+            return True
+        return self.maxconn is not None and self.current >= self.maxconn
+
+    def enter(self) -> None:
+        self.current += 1
+        if self.total is not None:
+            self.total.enter()
+
+    def add(self, acceptor: Acceptor) -> None:
+        """Say who asks this gate."""
+        self.acceptors.append(acceptor)
+        if self.total is not None:
+            self.total.add(acceptor)
+
+    def leave(self) -> None:
+        """A connection has ended."""
+        self.current -= 1
+        if self.total is None:
+            self.resume()
+        else:
+            self.total.leave()
+
+    def resume(self) -> None:
+        """Let those that wait for this gate, or for descriptors, accept again."""
+        for acceptor in self.acceptors:
+            if acceptor.paused and not acceptor.gate.full():
+                acceptor.resume()
+
+
 class CliStarter:
     """Starts sessions of one runtime socket; an acceptor's `start`."""
 
-    __slots__ = ("level", "runtime", "timeout_ms")
+    __slots__ = ("gate", "level", "runtime", "severity_output", "timeout_ms")
 
-    def __init__(self, runtime: Runtime, stats_socket: StatsSocket) -> None:
+    def __init__(self, runtime: Runtime, stats_socket: StatsSocket, gate: CliGate) -> None:
         self.runtime = runtime
+        self.gate = gate
+        self.severity_output = stats_socket.bind.severity_output
         self.level = Level[stats_socket.bind.level.upper()]
         self.timeout_ms = stats_socket.timeout
 
     def __call__(self, ctx: ThreadContext, sock: socket.socket, peer: object) -> None:
         session = CliSession(self.runtime, ctx, COMMANDS, self.level, self.timeout_ms)
-        connection = CliConnection(session)
+        session.severity_output = self.severity_output
+        connection = CliConnection(session, self.gate)
         task = ctx.spawn(connection.run(), "runtime socket")
         connection.attach(task, Connection(ctx, sock, task))
         # an approximation is enough for a report, hence no atomic increment
@@ -53,13 +102,14 @@ class CliStarter:
 class CliConnection:
     """The transport of one session. Owner thread only."""
 
-    __slots__ = ("conn", "session", "task")
+    __slots__ = ("conn", "gate", "session", "task")
 
     task: Task
     conn: Connection
 
-    def __init__(self, session: CliSession) -> None:
+    def __init__(self, session: CliSession, gate: CliGate) -> None:
         self.session = session
+        self.gate = gate
 
     def attach(self, task: Task, conn: Connection) -> None:
         """Say which task runs it and which connection it serves, before its first run."""
@@ -78,6 +128,7 @@ class CliConnection:
                 raise
         finally:
             self.conn.close()
+            self.gate.leave()
 
     async def _linger(self) -> None:
         """End the output and wait for the client's end: closing with input unread makes the kernel

@@ -46,6 +46,11 @@ class Context:
         off = self.global_.disabled_features | self.cmdline.disabled_features
         return resolve_plainly if "nogetaddrinfo" in off else resolve
 
+    def note_stats(self) -> None:
+        """A statement about runtime sockets was read: the first one has a place among proxies."""
+        if self.global_.stats_position is None:
+            self.global_.stats_position = len(self.proxies)
+
     def report(self, st: Statement, error: ConfigError, title: str = "") -> None:
         """An alert at a statement, with the column of the word that it complains about."""
         self.diagnostics.alert(

@@ -51,7 +51,6 @@ class ServerDraft:
     tfo: bool = False
     pool_max_conn: int = -1
     pool_purge_delay: int = 5000
-    pool_low_conn: int = 0
     max_reuse: int = -1
     source: Address | None = None
     proto: str | None = None
@@ -79,7 +78,7 @@ class ServerDraft:
             address=self.address,
             weight=self.weight,
             backup=self.backup,
-            disabled=self.disabled or self.unresolved,
+            disabled=self.disabled,
             check=check,
             location=self.location,
             hostname=self.hostname,
@@ -87,12 +86,31 @@ class ServerDraft:
             tfo=self.tfo,
             pool_max_conn=self.pool_max_conn,
             pool_purge_delay=self.pool_purge_delay,
-            pool_low_conn=self.pool_low_conn,
             max_reuse=self.max_reuse,
             source=self.source,
-            proto=self.proto,
             unresolved=self.unresolved,
+            rise=self.rise,
+            forced_id=self.id is not None,
         )
+
+
+def free_numbers(wanted: list[int | None]) -> list[int]:
+    """Ids as given; the others get the next free number, and every element moves it by one.
+
+    This is HAProxy's way, which statistics show: with ids (none, 1, none) the result is 2, 1, 4.
+    """
+    used = {number for number in wanted if number is not None}
+    result = []
+    following = 1
+    for number in wanted:
+        if number is None:
+            while following in used:
+                following += 1
+            number = following
+            used.add(number)
+        result.append(number)
+        following += 1
+    return result
 
 
 @dataclass(slots=True)
@@ -165,12 +183,13 @@ class ProxyDraft:
             else:
                 logs.append(entry)
         front = self.is_frontend
+        binds = zip(self.binds, free_numbers([bind.id for bind in self.binds]), strict=True)
         return ProxySettings(
             name=self.name,
             id=number,
             kind=self.kind,
             mode=self.mode,
-            binds=tuple(self.binds) if front else (),
+            binds=tuple(replace(bind, id=i) for bind, i in binds) if front else (),
             servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
@@ -190,6 +209,7 @@ class ProxyDraft:
             redispatch=self.redispatch,
             monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
+            forced_id=self.id is not None,
             **self.keepalive_probes,
         )
 
@@ -203,6 +223,8 @@ class GlobalDraft:
     logs: list[LogSettings] = field(default_factory=list)
     stats_binds: list[BindSettings] = field(default_factory=list)
     stats_timeout: int = 10_000
+    #: how many proxies stood before the first statement about runtime sockets; see `freeze`
+    stats_position: int | None = None
     tune: dict[str, int | str | bool] = field(default_factory=dict)
     disabled_features: set[str] = field(default_factory=set)
     unix_bind: dict[str, object] = field(default_factory=dict)

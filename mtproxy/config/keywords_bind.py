@@ -132,7 +132,6 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("mode", _mode),
     BindOption("mss", _mss),
     BindOption("name", _text("name")),
-    BindOption("proto", _proto),
     BindOption("severity-output", _severity_output),
     BindOption("tcp-ut", _tcp_ut),
     BindOption("tfo", _set("tfo")),
@@ -140,6 +139,7 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("user", _user),
     BindOption("v4v6", _set("v4v6")),
     BindOption("v6only", _set("v6only")),
+    BindOption("proto", _proto, Support.NO_EFFECT, "every mode has just one multiplexer here"),
     BindOption(
         "expose-fd", _expose_fd, Support.NO_EFFECT, "listeners are not handed to a new process yet"
     ),
@@ -260,6 +260,7 @@ def _bind(ctx: Context, st: Statement) -> None:
 
 def _stats_socket(ctx: Context, st: Statement) -> None:
     text = st.required(2, "an address", taken=2)
+    ctx.note_stats()
     ctx.global_.stats_binds.extend(_binds(ctx, st, 2, f"stats socket {text}"))
 
 
@@ -268,6 +269,7 @@ def _stats_timeout(ctx: Context, st: Statement) -> None:
     value = time("stats timeout", st.required(2, "a time", taken=2))
     if not value:
         raise ConfigError("'stats timeout' expects a positive time")
+    ctx.note_stats()
     ctx.global_.stats_timeout = value
 
 

@@ -188,6 +188,7 @@ def _numa(ctx: Context, st: Statement) -> None:
 def _stats_maxconn(ctx: Context, st: Statement) -> None:
     st.at_most(1, taken=2)
     text = st.required(2, "a number", taken=2)
+    ctx.note_stats()
     ctx.global_.values["stats_maxconn"] = integer("stats maxconn", text, 1)
 
 

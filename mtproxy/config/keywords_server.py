@@ -127,6 +127,10 @@ def _ws(ctx: Context, args: Args, draft: ServerDraft) -> None:
         raise ConfigError("'ws h2' is known but not supported by mtproxy yet", word="h2")
 
 
+def _pool_low_conn(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    args.integer(0)
+
+
 def _log_proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
     args.choice("legacy", "octet-count")
 
@@ -156,11 +160,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
     ServerOption("no-tfo", _set("tfo", False)),
-    ServerOption("pool-low-conn", _number("pool_low_conn", 0)),
     ServerOption("pool-max-conn", _number("pool_max_conn", -1)),
     ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
     ServerOption("port", _check_port),
-    ServerOption("proto", _proto),
     ServerOption("rise", _number("rise", 1)),
     ServerOption("source", _source),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
@@ -169,6 +171,13 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption(
         "log-proto", _log_proto, Support.NO_EFFECT, "matters to the servers of a ring only"
     ),
+    ServerOption(
+        "pool-low-conn",
+        _pool_low_conn,
+        Support.NO_EFFECT,
+        "no thread takes idle connections from another",
+    ),
+    ServerOption("proto", _proto, Support.NO_EFFECT, "every mode has just one multiplexer here"),
     ServerOption("ws", _ws, Support.NO_EFFECT, "WebSocket is always carried by HTTP/1.1"),
     _default("no-agent-check", "agent checks are off"),
     _default("no-check-send-proxy", "the PROXY protocol is off"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mtproxy.base.settings import AddressKind, ProxySettings, Settings
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.drafts import ProxyDraft, ServerDraft, free_numbers
 from mtproxy.config.nearest import nearest
 
 #: addresses that have no port
@@ -180,31 +180,20 @@ def _check_port_known(server: ServerDraft) -> bool:
     return bool(server.address.port) or server.address.kind in _PATHS
 
 
-def _numbers(wanted: list[int | None]) -> list[int]:
-    """Ids as given; the others get the next free number, and every element moves it by one.
-
-    This is HAProxy's way, which statistics show: with ids (none, 1, none) the result is 2, 1, 4.
-    """
-    used = {number for number in wanted if number is not None}
-    result = []
-    following = 1
-    for number in wanted:
-        if number is None:
-            while following in used:
-                following += 1
-            number = following
-            used.add(number)
-        result.append(number)
-        following += 1
-    return result
-
-
 def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
     """The immutable configuration; call it only when there are no alerts."""
     global_ = ctx.global_.freeze()
     proxies: list[ProxySettings] = []
-    for draft, number in zip(ctx.proxies, _numbers([p.id for p in ctx.proxies]), strict=True):
-        ids = _numbers([server.id for server in draft.servers])
+    wanted = [proxy.id for proxy in ctx.proxies]
+    position = ctx.global_.stats_position
+    if position is not None:
+        # to HAProxy the runtime sockets are a proxy too, which takes a number
+        wanted.insert(position, None)
+    numbers = free_numbers(wanted)
+    if position is not None:
+        del numbers[position]
+    for draft, number in zip(ctx.proxies, numbers, strict=True):
+        ids = free_numbers([server.id for server in draft.servers])
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))
     return Settings(global_, tuple(proxies), files, dict(ctx.environ))

@@ -15,20 +15,32 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.net.sockets import bind_source, set_options
+
 if TYPE_CHECKING:
+    from mtproxy.base.settings import Address
+    from mtproxy.net.sockets import SocketOptions
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
-IN = select.EPOLLIN
-OUT = select.EPOLLOUT
-ERR = select.EPOLLERR
-HUP = select.EPOLLHUP
-RDHUP = select.EPOLLRDHUP
-#: reading may give something: data, an end, or an error
-READABLE = IN | RDHUP | HUP | ERR
-#: the peer will send no more
-ENDED = RDHUP | HUP | ERR
+# Literals: a constant of a code object is shared by all threads without a fight over its count.
+IN = 0x001
+OUT = 0x004
+ERR = 0x008
+HUP = 0x010
+RDHUP = 0x2000
+#: reading may give something: data, an end, or an error (IN | RDHUP | HUP | ERR)
+READABLE = 0x2019
+#: the peer will send no more (RDHUP | HUP | ERR)
+ENDED = 0x2018
 WATCH = IN | OUT | RDHUP | select.EPOLLET
+assert (IN, OUT, ERR, HUP, RDHUP) == (
+    select.EPOLLIN,
+    select.EPOLLOUT,
+    select.EPOLLERR,
+    select.EPOLLHUP,
+    select.EPOLLRDHUP,
+)
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 
@@ -98,16 +110,22 @@ def open_connection(
     family: int,
     sockaddr: object,
     tasklet: Tasklet,
+    options: SocketOptions = (),
+    source: Address | None = None,
 ) -> Connection:
     """Start connecting to `sockaddr`; `tasklet` is woken when `connect_error()` has an answer.
 
     Raises OSError where the kernel refuses at once (no descriptor, no route, refused on a UNIX
-    socket).
+    socket, `source` is not an address of ours).
     """
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         if family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if options:
+            set_options(sock, options)
+        if source is not None:
+            bind_source(sock, source)
         err = sock.connect_ex(sockaddr)  # type: ignore[arg-type]
         if err not in (0, errno.EINPROGRESS):
             raise OSError(err, os.strerror(err))

@@ -59,16 +59,6 @@ class Gate(Protocol):
         """A connection was accepted here, whichever thread will serve it."""
 
 
-class OpenGate:
-    """No limit, nothing counted."""
-
-    def full(self) -> bool:
-        return False
-
-    def enter(self) -> None:
-        return
-
-
 class Acceptor:
     """One thread's view of one listening socket.
 

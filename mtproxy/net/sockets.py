@@ -5,6 +5,7 @@ Called at start, on the main thread, and for the text forms of peers.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -14,7 +15,12 @@ from mtproxy.base.settings import Address, AddressKind, BindSettings
 #: what SO_DEFER_ACCEPT waits for the first bytes, seconds (HAProxy's fixed value)
 DEFER_ACCEPT_S = 1
 _SO_BINDTODEVICE = 25
+# numbers of linux/in.h and linux/tcp.h that the socket module does not name
+_IP_BIND_ADDRESS_NO_PORT = 24
+_TCP_FASTOPEN_CONNECT = 30
 
+#: settings of a socket as setsockopt() takes them: level, name, value
+type SocketOptions = tuple[tuple[int, int, int], ...]
 type SockAddr = tuple[str, int] | tuple[str, int, int, int] | str | bytes
 
 
@@ -44,8 +50,11 @@ def abstract_name(name: str) -> bytes:
     return b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
 
 
-def listen(bind: BindSettings, backlog: int) -> socket.socket:
-    """A non-blocking listening socket for `bind`. Raises BindError."""
+def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> socket.socket:
+    """A non-blocking listening socket for `bind`. Raises BindError.
+
+    `reuse_port` off is `noreuseport`: no other process may listen on the address at the same time.
+    """
     address = bind.address
     try:
         if address.kind is AddressKind.FD:
@@ -57,9 +66,11 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
                 _bind_unix(sock, bind, where)
             else:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                if family == socket.AF_INET6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if bind.v4v6 else 1)
+                if reuse_port:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                if family == socket.AF_INET6 and (bind.v6only or bind.v4v6):
+                    # v6only wins; with neither of them the system's default holds
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bind.v6only))
                 if bind.interface:
                     sock.setsockopt(
                         socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
@@ -73,8 +84,18 @@ def listen(bind: BindSettings, backlog: int) -> socket.socket:
             sock.close()
             raise
     except OSError as e:
-        raise BindError(f"cannot bind socket ({e.strerror or e}) for [{address.text}]") from e
+        raise BindError(_cannot_bind(address, e.strerror or str(e))) from e
     return sock
+
+
+def _cannot_bind(address: Address, reason: str) -> str:
+    """HAProxy's words."""
+    match address.kind:
+        case AddressKind.UNIX | AddressKind.ABNS:
+            return f"cannot bind UNIX socket ({reason}) [{address.host}]"
+        case AddressKind.FD:
+            return f"cannot listen on descriptor {address.fd} ({reason})"
+    return f"cannot bind socket ({reason}) for [{address.host}:{address.port}]"
 
 
 def _listen_inherited(fd: int, bind: BindSettings, backlog: int) -> socket.socket:
@@ -100,6 +121,8 @@ def _tcp_options(sock: socket.socket, bind: BindSettings) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, abs(bind.mss))
     if bind.tfo:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 1000)
+    if bind.tcp_ut:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, bind.tcp_ut)
 
 
 def _bind_unix(sock: socket.socket, bind: BindSettings, where: SockAddr) -> None:
@@ -143,7 +166,59 @@ def original_destination(sock: socket.socket) -> tuple[str, int]:
     return peer_text(sock.getsockname())
 
 
-def set_keepalive(sock: socket.socket) -> None:
-    """`option tcpka` and its two halves."""
-    if sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def keepalive_options(count: int | None, idle: int | None, interval: int | None) -> SocketOptions:
+    """`option tcpka` of one side: probes of the kernel after `idle` s, `count` times, every
+    `interval` s; None: the system's value.
+    """
+    probes = (
+        (socket.TCP_KEEPCNT, count),
+        (socket.TCP_KEEPIDLE, idle),
+        (socket.TCP_KEEPINTVL, interval),
+    )
+    return (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.IPPROTO_TCP, name, value) for name, value in probes if value is not None),
+    )
+
+
+def buffer_options(receive: int, send: int) -> SocketOptions:
+    """Buffers of the kernel in bytes, 0: the system's own choice (which is then made anew for each
+    connection while it lives).
+    """
+    sizes = ((socket.SO_RCVBUF, receive), (socket.SO_SNDBUF, send))
+    return tuple((socket.SOL_SOCKET, name, size) for name, size in sizes if size)
+
+
+def user_timeout_option(ms: int | None) -> SocketOptions:
+    """`tcp-ut`: how long sent data may stay unacknowledged before the kernel gives up."""
+    return ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ms),) if ms else ()
+
+
+#: `tfo` of a server: the first bytes travel with the SYN, connect() succeeds before it was sent
+FAST_OPEN: SocketOptions = ((socket.IPPROTO_TCP, _TCP_FASTOPEN_CONNECT, 1),)
+
+
+def set_options(sock: socket.socket, options: SocketOptions) -> None:
+    """Apply `options`; those of TCP are left out on a UNIX socket. Raises OSError."""
+    local = sock.family == socket.AF_UNIX
+    for level, name, value in options:
+        if not (local and level != socket.SOL_SOCKET):
+            sock.setsockopt(level, name, value)
+
+
+def bind_source(sock: socket.socket, source: Address) -> None:
+    """Connect from `source` (`source ADDRESS[:PORT]`, manual 4.2 and 5.2). Raises OSError.
+
+    Without a port the kernel chooses one when the destination is known, so that one source port
+    serves many destinations. A UNIX socket has no source.
+    """
+    if sock.family == socket.AF_UNIX:
+        return
+    family, where = sockaddr(source)
+    if family != sock.family:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+    if source.port:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+    sock.bind(where)

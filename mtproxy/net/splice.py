@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
 
 _FLAGS = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
-#: what a pipe is asked to hold, bytes; an unprivileged process may get less
-PIPE_SIZE = 1 << 20
 MAX_IDLE_PIPES = 64
 
 
@@ -26,11 +24,12 @@ class Pipe:
 
     __slots__ = ("level", "rd", "size", "wr")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        """`size` is what it is asked to hold, bytes; an unprivileged process may get less."""
         self.rd, self.wr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.level = 0
         with contextlib.suppress(OSError):  # over the user's pipe budget: a small one works too
-            fcntl.fcntl(self.wr, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+            fcntl.fcntl(self.wr, fcntl.F_SETPIPE_SZ, size)
         self.size = fcntl.fcntl(self.wr, fcntl.F_GETPIPE_SZ)
 
     def fill(self, fd: int, most: int) -> int:
@@ -53,14 +52,18 @@ class Pipe:
 
 
 def take_pipe(ctx: ThreadContext) -> Pipe | None:
-    """An empty pipe, or None at the limit or without descriptors (the caller copies instead)."""
+    """An empty pipe; None at the limit, without descriptors, or where splice() is turned off: then
+    the caller copies instead.
+    """
+    if not ctx.pipe_size:
+        return None
     if ctx.pipes:
         pipe: Pipe = ctx.pipes.pop()
         return pipe
     if ctx.pipes_left <= 0:
         return None
     try:
-        pipe = Pipe()
+        pipe = Pipe(ctx.pipe_size)
     except OSError:
         return None
     ctx.pipes_left -= 1

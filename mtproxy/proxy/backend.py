@@ -9,6 +9,7 @@ A Backend belongs to its thread: its servers' own sides, its counters and `pick`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -192,7 +193,7 @@ class Backend:
     def __init__(self, shared: BackendShared, tid: int) -> None:
         self.shared = shared
         self.settings = shared.settings
-        self.name = shared.name
+        self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()

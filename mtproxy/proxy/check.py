@@ -21,7 +21,7 @@ from random import random
 from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import Connection
-from mtproxy.net.sockets import sockaddr
+from mtproxy.net.sockets import bind_source, sockaddr
 from mtproxy.proxy.server import CheckStatus, ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
@@ -45,6 +45,7 @@ class Check:
     __slots__ = (
         "_connection",
         "_family",
+        "_source",
         "_started",
         "_task",
         "_timeout",
@@ -68,7 +69,9 @@ class Check:
         address = settings.address or server.address
         port = settings.port or address.port or server.address.port
         self._family, self._where = sockaddr(address, port)
-        timeouts = server.backend.settings.timeouts
+        proxy = server.backend.settings
+        self._source = server.settings.source or proxy.source
+        timeouts = proxy.timeouts
         self._timeout = settings.inter
         if timeouts.check is not None and timeouts.connect is not None:
             self._timeout = min(settings.inter, timeouts.connect)
@@ -111,6 +114,8 @@ class Check:
             if self._family != socket.AF_UNIX:
                 # no acknowledgement of the server's SYN before the reset that ends the check
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+            if self._source is not None:
+                bind_source(sock, self._source)
             error = sock.connect_ex(self._where)
             if error == errno.EINPROGRESS:
                 task = Task(ctx, self._step, "check")

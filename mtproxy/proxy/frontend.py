@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.counters import FrontendCounters
@@ -32,7 +33,7 @@ class Frontend:
         side_counters: list[FrontendCounters],
     ) -> None:
         self.settings = settings
-        self.name = settings.name
+        self.name = sys.intern(settings.name)  # immortal: shared without a count
         self.tid = tid
         self.backend = backend
         self.log = log

@@ -10,6 +10,7 @@ Other threads read its plain counters for reports only.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -21,8 +22,9 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ServerSettings
+    from mtproxy.base.settings import Address, ServerSettings
     from mtproxy.net.connection import Connection
+    from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.sched.tasklet import Tasklet
 
@@ -74,6 +76,7 @@ class ServerState:
         "settings",
         "side_counters",
         "sides",
+        "unresolved",
         "weight",
     )
 
@@ -89,7 +92,9 @@ class ServerState:
         self.address = settings.address
         self.lock = Lock(LockLabel.SERVER)
         self.weight = settings.weight
-        self.maint = settings.disabled
+        self.maint = settings.disabled or settings.unresolved
+        #: in maintenance because its name has no address
+        self.unresolved = settings.unresolved
         self.drain = False
         check = settings.check
         #: None: not checked, hence up as long as it is not in maintenance
@@ -143,23 +148,40 @@ class Server:
         "counters",
         "epoch",
         "idle",
+        "idle_limited",
         "load",
+        "max_idle",
+        "max_reuse",
         "name",
         "position",
+        "purge_delay",
         "settings",
         "shared",
+        "socket_options",
+        "source",
         "tid",
         "watch",
     )
 
-    #: woken by events on idle connections; made by stream.connect
+    # How connections are made and kept is worked out by stream.connect.
+    #: woken by events on idle connections
     watch: Tasklet
+    socket_options: SocketOptions
+    source: Address | None
+    #: idle connections kept on this thread at most
+    max_idle: int
+    #: `max_idle` holds for all threads together
+    idle_limited: bool
+    #: how often a connection is used again
+    max_reuse: int
+    #: ms after which an idle connection is closed
+    purge_delay: int
 
     def __init__(self, shared: ServerState, tid: int) -> None:
         self.shared = shared
         self.backend = shared.backend
         self.settings = shared.settings
-        self.name = shared.name
+        self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
@@ -167,6 +189,8 @@ class Server:
         self.counters = ServerCounters()
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
+        self.idle_limited = False
+        self.max_reuse = 1 << 62
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
         shared.sides.append(self)
@@ -187,7 +211,7 @@ class Server:
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.
 
-        To be called when `epoch != shared.epoch`, before an idle connection is used or put back.
+        To be called when `epoch != shared.epoch`; the thread looks about once a second.
         """
         self.epoch = self.shared.epoch
         self.address = self.shared.address

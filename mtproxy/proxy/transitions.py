@@ -140,7 +140,7 @@ def _admit(server: ServerState, ctx: ThreadContext, drain: bool) -> None:
         if was_maint:
             if server.health is not None:
                 server.health.restart()
-            server.maint = False
+            server.maint = server.unresolved = False
             _turned(server, ctx, was_running=False)
         elif was_draining != drain:
             _turned(server, ctx, was_running=server.running, still_running=server.running)

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mtproxy.base.clock import monotonic_ms, wall_offset_ms
 from mtproxy.sched.activity import Activity
+from mtproxy.sched.fallback import PollPoller
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.timers import Timers
 
 if TYPE_CHECKING:
     from mtproxy.sched.pool import Pool
+
+DEFAULT_PIPE_SIZE = 1 << 20
 
 type Message = Callable[["ThreadContext"], None]
 
@@ -29,6 +32,15 @@ class FdOwner(Protocol):
 
     ready: int
     tasklet: Tasklet
+
+
+class Poller(Protocol):
+    """What is used of select.epoll."""
+
+    def register(self, fd: int, events: int, /) -> None: ...
+    def unregister(self, fd: int, /) -> None: ...
+    def poll(self, timeout: float, max_events: int = -1, /) -> list[tuple[int, int]]: ...
+    def close(self) -> None: ...
 
 
 class ThreadShared:
@@ -79,6 +91,7 @@ class ThreadContext:
         "housekeepers",
         "normal",
         "now",
+        "pipe_size",
         "pipes",
         "pipes_left",
         "pool",
@@ -86,6 +99,7 @@ class ThreadContext:
         "running",
         "shared",
         "shed",
+        "stopping",
         "tasklets",
         "tid",
         "timers",
@@ -93,7 +107,7 @@ class ThreadContext:
         "wall_offset",
     )
 
-    def __init__(self, tid: int, pool: Pool) -> None:
+    def __init__(self, tid: int, pool: Pool, *, use_epoll: bool = True) -> None:
         self.tid = tid
         self.pool = pool
         self.shared = ThreadShared(tid)
@@ -105,8 +119,8 @@ class ThreadContext:
         self.normal: deque[Tasklet] = deque()
         self.bulk: deque[Tasklet] = deque()
         self.timers = Timers()
-        self.epoll = select.epoll(sizehint=1024)
         self.fdtab: dict[int, FdOwner] = {}
+        self.epoll: Poller = select.epoll(sizehint=1024) if use_epoll else PollPoller(self.fdtab)
         self.activity = Activity()
         self.cpu_ns = 0
         #: every live coroutine tasklet, so that none is collected while it waits
@@ -116,6 +130,8 @@ class ThreadContext:
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context
         self.housekeepers: list[Message] = []
+        #: soft stop, as `Pool.stopping` says: this thread's own copy, read for every request
+        self.stopping = False
         #: idle splice pipes, kept by net.splice
         self.pipes: list[Any] = []
         #: how many more pipes may be made, see boot.limits
@@ -123,6 +139,8 @@ class ThreadContext:
         #: closes some of what this thread can do without, because no descriptor is left; returns
         #: whether it closed any
         self.shed: Callable[[ThreadContext], bool] = _nothing_to_shed
+        #: what such a pipe is asked to hold (tune.pipesize), bytes; 0: splice() is not used
+        self.pipe_size = DEFAULT_PIPE_SIZE
         #: the runtime objects of this thread, put here by boot (frontends, backends, …)
         self.room: Any = None
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
-#: events taken from one poll
-MAX_EVENTS = 200
+#: events taken from one poll (tune.maxpollevents)
+DEFAULT_MAX_EVENTS = 200
 
 
 def run_loop(ctx: ThreadContext) -> None:
@@ -38,6 +38,7 @@ def run_loop(ctx: ThreadContext) -> None:
     activity = ctx.activity
     urgent, normal, bulk = ctx.urgent, ctx.normal, ctx.bulk
     poll = ctx.epoll.poll
+    max_events = pool.max_events
     monotonic_ns = time.monotonic_ns
     event_fd = shared.event_fd
     tid = ctx.tid
@@ -48,7 +49,7 @@ def run_loop(ctx: ThreadContext) -> None:
         # --- wait for something to do
         if normal or urgent or bulk:
             activity.wake_tasks += 1
-            events = poll(0, MAX_EVENTS)
+            events = poll(0, max_events)
         else:
             shared.sleeping = True
             # From here every post() wakes us. What was posted before is seen by this popleft: it
@@ -63,10 +64,10 @@ def run_loop(ctx: ThreadContext) -> None:
                 if next_second < wake_at:
                     wake_at = next_second
                 wait_ms = wake_at - monotonic_ns() // 1_000_000
-                events = poll(wait_ms / 1000 if wait_ms > 0 else 0, MAX_EVENTS)
+                events = poll(wait_ms / 1000 if wait_ms > 0 else 0, max_events)
             else:
                 inbox.appendleft(message)
-                events = poll(0, MAX_EVENTS)
+                events = poll(0, max_events)
             shared.sleeping = False
         now = ctx.now = monotonic_ns() // 1_000_000
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext
-from mtproxy.sched.loop import run_loop
+from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
@@ -55,7 +55,8 @@ class _SignalPipe:
 class Pool:
     """All threads of the process.
 
-    `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on.
+    `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
+    `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
     """
 
     def __init__(
@@ -65,17 +66,20 @@ class Pool:
         runqueue_depth: int = DEFAULT_RUNQUEUE_DEPTH,
         cpu_map: Mapping[int, frozenset[int]] | None = None,
         watchdog_ms: int = 5000,
+        use_epoll: bool = True,
+        max_events: int = DEFAULT_MAX_EVENTS,
     ) -> None:
         self.nbthread = nbthread
         self.runqueue_depth = runqueue_depth
         self.wait_queue_budget = DEFAULT_WAIT_QUEUE_BUDGET
         self.cpu_map = dict(cpu_map or {})
+        self.max_events = max_events
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()
         self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
         self.wait_queue.on_earlier = self._wake_a_sleeper
-        self.contexts = [ThreadContext(tid, self) for tid in range(nbthread)]
+        self.contexts = [ThreadContext(tid, self, use_epoll=use_epoll) for tid in range(nbthread)]
         self.shareds = [ctx.shared for ctx in self.contexts]
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
@@ -173,6 +177,7 @@ class Pool:
         """Stop listening; every thread ends its loop when its last connection has gone."""
         if not self.stopping:
             self.stopping = True
+            self.run_everywhere(_note_soft_stop)
             for hook in self.on_soft_stop:
                 self.run_everywhere(hook)
 
@@ -193,6 +198,10 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _note_soft_stop(ctx: ThreadContext) -> None:
+    ctx.stopping = True
 
 
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:

@@ -20,10 +20,10 @@ from mtproxy.stats.totals import Totals
 if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, ServerCounters
     from mtproxy.proxy.server import Server, ServerState
-    from mtproxy.stats.runtime import ProxyRuntime, Runtime
+    from mtproxy.stats.runtime import ListenerRuntime, ProxyRuntime, Runtime
 
 #: bits of the <type> filter
-FRONTENDS, BACKENDS, SERVERS = 1, 2, 4
+FRONTENDS, BACKENDS, SERVERS, LISTENERS = 1, 2, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class Filter:
 
 
 def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
-    """All rows in the order of the configuration: frontend, servers, backend of each proxy."""
+    """All rows in the order of the configuration: frontend, listeners, servers, backend of each
+    proxy.
+    """
     wanted = wanted or Filter()
     for proxy in runtime.proxies if wanted.proxy is None else [wanted.proxy]:
         one_server = wanted.server_id != -1
@@ -54,6 +56,10 @@ def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
             and (not one_server or not wanted.server_id)
         ):
             yield frontend_row(runtime, proxy)
+        if wanted.types & LISTENERS:
+            for listener in proxy.listeners:
+                if wanted.server_id in (-1, listener.settings.id):
+                    yield listener_row(runtime, proxy, listener, legends=wanted.legends)
         if proxy.backends and proxy.shared is not None:
             if wanted.types & SERVERS:
                 yield from _server_rows(runtime, proxy, wanted)
@@ -128,6 +134,47 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         }
     values |= _modules(t, http, connections=t.cum_conn)
     return Row(ObjectType.FRONTEND, number, 0, values)
+
+
+def listener_row(
+    runtime: Runtime, proxy: ProxyRuntime, listener: ListenerRuntime, *, legends: bool = True
+) -> Row:
+    """The line of one listening socket (`option socket-stats`)."""
+    number = proxy.settings.id
+    settings = listener.settings
+    assert settings.id is not None
+    key = (number, "L", settings.id)
+    t = runtime.baselines.since_clear(key, listener.counters)
+    full = settings.maxconn and t.conn_cur >= settings.maxconn
+    values: dict[str, Value] = {
+        "pxname": proxy.name,
+        "svname": listener.name,
+        "scur": t.conn_cur,
+        "smax": runtime.rates.peak((*key, "conn"), t.conn_cur, t.conn_max, t.cum_conn),
+        "slim": settings.maxconn or 0,
+        "stot": t.cum_conn,
+        "bin": t.bytes_in,
+        "bout": t.bytes_out,
+        "dreq": t.denied_req,
+        "dresp": t.denied_resp,
+        "ereq": t.failed_req,
+        "status": "FULL" if full else "OPEN",
+        "pid": 1,
+        "iid": number,
+        "sid": settings.id,
+        "type": ObjectType.LISTENER.number,
+        "mode": proxy.settings.mode,
+        "dcon": t.denied_conn,
+        "dses": t.denied_sess,
+        "wrew": t.failed_rewrites,
+        "eint": t.internal_errors,
+        "ssl_sess": 0,
+        "ssl_reused_sess": 0,
+        "ssl_failed_handshake": 0,
+    }
+    if legends:
+        values["addr"] = address_text(settings.address)
+    return Row(ObjectType.LISTENER, number, settings.id, values)
 
 
 def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = None) -> Row:
@@ -245,7 +292,7 @@ def server_row(
 def server_status(state: ServerState) -> str:
     """The status column of a server."""
     if state.maint:
-        return "MAINT"
+        return "MAINT (resolution)" if state.unresolved else "MAINT"
     health = state.health
     if state.drain:
         if health is None or health.full or not health.up:

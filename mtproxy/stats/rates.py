@@ -125,6 +125,9 @@ class Rates:
             number = proxy.settings.id
             if proxy.frontends:
                 yield (number, "F", "conn"), sum(f.counters.conn_cur for f in proxy.frontends)
+            for listener in proxy.listeners:
+                current = sum(c.conn_cur for c in listener.counters)
+                yield (number, "L", listener.settings.id, "conn"), current
             if proxy.backends:
                 yield (number, "B", "conn"), sum(b.counters.conn_cur for b in proxy.backends)
                 for servers in zip(*(b.servers for b in proxy.backends), strict=True):

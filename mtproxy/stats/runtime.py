@@ -19,7 +19,7 @@ from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ProxySettings, Settings
+    from mtproxy.base.settings import BindSettings, ProxySettings, Settings
     from mtproxy.log.logger import ThreadLogs
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
@@ -34,6 +34,19 @@ RELEASE_DATE = "2026/12/01"
 OPEN, PAUSED, STOPPED = "OPEN", "PAUSED", "STOP"
 
 
+@dataclass(frozen=True, slots=True)
+class ListenerRuntime:
+    """A listening socket that is counted by itself (`option socket-stats`)."""
+
+    settings: BindSettings
+    #: one set per thread, in any order
+    counters: list[FrontendCounters]
+
+    @property
+    def name(self) -> str:
+        return self.settings.name or f"sock-{self.settings.id}"
+
+
 @dataclass(slots=True)
 class ProxyRuntime:
     """One section of the configuration at run time, with each thread's side of it."""
@@ -43,6 +56,7 @@ class ProxyRuntime:
     frontends: list[Frontend] = field(default_factory=list)
     #: one per thread, in any order; empty for a frontend
     backends: list[Backend] = field(default_factory=list)
+    listeners: list[ListenerRuntime] = field(default_factory=list)
     #: None for a frontend
     shared: BackendShared | None = None
     #: state of the frontend side, changed by single stores

@@ -8,19 +8,31 @@ from __future__ import annotations
 
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
+from mtproxy.http.uri import path_of
+from mtproxy.net.sockets import buffer_options, keepalive_options
 
 #: a timeout that never expires, still a number that can be added to a tick
-FOREVER = NEVER >> 1
+FOREVER = 1 << 61
+assert FOREVER < NEVER
 
 DEFAULT_BUFSIZE = 16384
 DEFAULT_MAXREWRITE = 1024
+
+
+def own(value: int) -> int:
+    """The same number as an object of the calling thread.
+
+    Numbers of the configuration are objects of the main thread; every look at one by another thread
+    changes its reference count by an atomic operation, which threads then queue for.
+    """
+    return int(str(value))
 
 
 def _ms(*values: int | None) -> int:
     """The first timeout that is set; 0 counts as not set, as in HAProxy."""
     for value in values:
         if value:
-            return value
+            return own(value)
     return FOREVER
 
 
@@ -41,8 +53,10 @@ class FrontConf:
         "max_head",
         "monitor_uri",
         "nolinger",
+        "socket_options",
         "splice",
-        "tcpka",
+        "splice_request",
+        "splice_response",
     )
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
@@ -51,19 +65,40 @@ class FrontConf:
         self.client_fin = _ms(t.client_fin, t.client)
         self.http_request = _ms(t.http_request, t.client)
         self.keep_alive = _ms(t.http_keep_alive, t.http_request, t.client)
-        self.bufsize = int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
+        self.bufsize = own(int(global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE)))
         self.max_head = self.bufsize - int(global_.tune.get("tune.maxrewrite", DEFAULT_MAXREWRITE))
         options = proxy.options
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
         self.nolinger = "nolinger" in options
+        #: what every accepted connection is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.client", 0)),
+            int(global_.tune.get("tune.sndbuf.client", 0)),
+        )
+        if "clitcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.clitcpka_cnt, proxy.clitcpka_idle, proxy.clitcpka_intvl
+            )
         #: bulk data may be moved inside the kernel (-dS turns it off)
         self.splice = "nosplice" not in global_.disabled_features
-        self.tcpka = bool(options & {"tcpka", "clitcpka"})
+        #: splice bodies from their first byte on; see stream.pump
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.logasap = "logasap" in options
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.monitor_uri = proxy.monitor_uri
+
+    def is_monitored(self, target: bytes) -> bool:
+        """Whether `monitor-uri`, which is set, answers this request target.
+
+        A path is compared with the target's path, which may stand in an absolute URI; anything else
+        with the whole target (verified against 2.6).
+        """
+        uri = self.monitor_uri
+        assert uri is not None
+        return target == uri or (uri.startswith(b"/") and path_of(target) == uri)
 
 
 class BackConf:
@@ -82,11 +117,14 @@ class BackConf:
         "reuse_unproven",
         "server",
         "server_fin",
-        "tcpka",
+        "socket_options",
+        "source",
+        "splice_request",
+        "splice_response",
         "tunnel",
     )
 
-    def __init__(self, proxy: ProxySettings) -> None:
+    def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
@@ -107,5 +145,17 @@ class BackConf:
         self.reuse_first = reuse in ("aggressive", "always")
         #: ... even one that was never reused before
         self.reuse_unproven = reuse == "always"
-        self.tcpka = bool(options & {"tcpka", "srvtcpka"})
+        #: what every connection to a server is set to
+        self.socket_options = buffer_options(
+            int(global_.tune.get("tune.rcvbuf.server", 0)),
+            int(global_.tune.get("tune.sndbuf.server", 0)),
+        )
+        if "srvtcpka" in options:
+            self.socket_options += keepalive_options(
+                proxy.srvtcpka_cnt, proxy.srvtcpka_idle, proxy.srvtcpka_intvl
+            )
+        self.splice_request = "splice-request" in options
+        self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        #: source address of servers that have none of their own
+        self.source = proxy.source

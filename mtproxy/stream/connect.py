@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import peer_text, set_keepalive, sockaddr
+from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
@@ -30,15 +30,22 @@ if TYPE_CHECKING:
 
 #: pause before the same server is tried again, ms
 TURN_AROUND = 1000
-#: an idle server connection that nobody used for so long is closed, ms
-IDLE_MAX = 5000
-#: idle connections kept per server and thread
+#: idle connections kept per server and thread, whatever `pool-max-conn` allows
 IDLE_PER_SERVER = 512
 #: how long other threads get to close idle connections, ms
 _SHED_PAUSE = 20
 _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _LOCAL_TROUBLE = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAGAIN}
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.EADDRNOTAVAIL,
+        errno.EADDRINUSE,
+        errno.EAFNOSUPPORT,
+        errno.EAGAIN,
+    }
 )
 
 
@@ -57,9 +64,28 @@ class ServerMark:
         self.since = 0
 
 
-def watch_idle(ctx: ThreadContext, srv: Server) -> None:
-    """Make the tasklet that any event on an idle connection of `srv` wakes. Once per thread."""
+def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> None:
+    """Work out how connections to `srv` are made and kept. Once per thread, before it serves.
+
+    `http`: the backend's mode; TCP fast open needs data to send, which only HTTP surely has.
+    """
+    settings = srv.settings
+    # any event on an idle connection wakes this
     srv.watch = Tasklet(ctx, lambda _value: close_ended(srv), "idle-watch")
+    srv.socket_options = conf.socket_options + user_timeout_option(settings.tcp_ut)
+    if settings.tfo and http:
+        srv.socket_options += FAST_OPEN
+    srv.source = settings.source or conf.source
+    srv.purge_delay = settings.pool_purge_delay
+    srv.max_idle = IDLE_PER_SERVER
+    # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
+    if settings.pool_max_conn >= 0:
+        srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
+        srv.idle_limited = True
+    if srv.purge_delay == 0:
+        srv.max_idle = 0
+    if settings.max_reuse >= 0:
+        srv.max_reuse = settings.max_reuse
 
 
 def close_ended(srv: Server) -> None:
@@ -96,10 +122,6 @@ def is_quiet(conn: Connection) -> bool:
 
 def take_idle(task: Task, srv: Server) -> Connection | None:
     """The most recently used idle connection to `srv`, from now on woken with `task`, or None."""
-    if srv.epoch != srv.shared.epoch:
-        for stale in srv.refresh():
-            stale.close()
-        return None
     idle = srv.idle
     while idle:
         conn = idle.pop()
@@ -118,7 +140,12 @@ def give_idle(conn: Connection, now: int) -> None:
         conn.close()
         return
     idle = srv.idle
-    if mark.epoch != srv.shared.epoch or len(idle) >= IDLE_PER_SERVER:
+    if (
+        mark.epoch != srv.epoch
+        or len(idle) >= srv.max_idle
+        or mark.reused >= srv.max_reuse
+        or (srv.idle_limited and _idle_everywhere(srv) >= srv.max_idle)
+    ):
         conn.close()
         return
     mark.since = now
@@ -126,15 +153,41 @@ def give_idle(conn: Connection, now: int) -> None:
     idle.append(conn)
 
 
+def _idle_everywhere(srv: Server) -> int:
+    """Idle connections of all threads; those of others may be a moment old."""
+    return sum([len(side.idle) for side in srv.shared.sides])
+
+
+def reuse_kept(conn: Connection, srv: Server) -> bool:
+    """Whether a connection that one client alone uses (`http-reuse never`) carries its next request
+    to `srv` too; counts it. Otherwise the caller closes it.
+    """
+    mark = conn.mark
+    if (
+        mark.server is not srv
+        or mark.epoch != srv.shared.epoch
+        or mark.reused >= srv.max_reuse
+        or not is_quiet(conn)
+    ):
+        return False
+    mark.reused += 1
+    return True
+
+
 def purge_idle(srv: Server, now: int) -> None:
-    """Close idle connections that have waited too long. Called about once a second."""
+    """Close idle connections that nobody has used for `pool-purge-delay`, or whose server went
+    down meanwhile.
+
+    Called about once a second. A look at the shared state of a server for each request would cost
+    more than such a connection does harm: no session is given to a server that is down.
+    """
     idle = srv.idle
     if srv.epoch != srv.shared.epoch:
         for stale in srv.refresh():
             stale.close()
         return
     while idle:
-        if now - idle[0].mark.since < IDLE_MAX:
+        if now - idle[0].mark.since < srv.purge_delay:
             return
         idle.popleft().close()
 
@@ -200,8 +253,6 @@ async def connect(stream: Stream) -> Connection:
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
                 conn.mark = ServerMark(srv)
-                if conf.tcpka:
-                    set_keepalive(conn.sock)
                 return conn
             conn.close()
         if left <= 0:
@@ -225,7 +276,7 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    conn = open_connection(stream.ctx, family, where, stream.task)
+    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
     stream.server_ip, stream.server_port = peer_text(where)
     return conn
 

@@ -101,7 +101,7 @@ class HttpStream(HttpExchange):
                         if ctx.now >= task.expire:
                             await self._timed_out(buf)
                             return
-                        if ctx.pool.stopping and not buf and not self.first:
+                        if ctx.stopping and not buf and not self.first:
                             return
                         await park()
                     if end == len(buf):
@@ -268,7 +268,7 @@ class HttpStream(HttpExchange):
                 and usual
                 and room.usual
                 and len(received) == response.content_length
-                and not ctx.pool.stopping
+                and not ctx.stopping
             ):
                 out = response.message + received
                 self.answered = True
@@ -343,7 +343,7 @@ class HttpStream(HttpExchange):
             request.keep_alive
             and mode != BODY_UNTIL_CLOSE
             and not self.up_failed
-            and not ctx.pool.stopping
+            and not ctx.stopping
             and not (conf.httpclose or bconf.httpclose)
             and not (request.version == 10 and response.chunked)
         )

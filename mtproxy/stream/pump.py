@@ -3,7 +3,7 @@
 `step` moves what can be moved now and returns; the stream's coroutine calls it again when one of
 the two connections became ready. At most one buffer (`tune.bufsize`) or one pipe is held: nothing
 more is read before the other side has taken what was read. A direction that proves to be bulk is
-spliced inside the kernel.
+spliced inside the kernel; with `option splice-request` or `splice-response` it is from the start.
 
 Framing: a body of known length or until the end of the input is passed as it is; a chunked body is
 read by a `ChunkedReader` and written in chunks of our own, so that what the peer sees was
@@ -26,6 +26,8 @@ _BULK_AFTER = 4
 _MANY_CHUNKS = 1024
 #: do not start splicing for less than this many remaining bytes
 _SPLICE_MIN = 1 << 16
+#: the same where the configuration asks for it: below, a copy costs no more than a pipe
+_EAGER_MIN = 1 << 14
 
 
 class SourceError(Exception):
@@ -39,7 +41,8 @@ class SinkError(Exception):
 class Pump:
     """One direction.
 
-    `received` and `sent` count bytes of this direction since the pump began, framing included.
+    `received` and `sent` count bytes of this direction since the pump began, framing included;
+    `spliced` those of `received` that never entered the process.
     `done`: everything was read and written. `eof`: the source ended (until-close only).
     `more`: the last step stopped for fairness only; call again.
     `rest`: bytes that were read from the source behind the end of a chunked body.
@@ -50,6 +53,7 @@ class Pump:
         "chunks",
         "done",
         "dst",
+        "eager",
         "eof",
         "input",
         "more",
@@ -62,6 +66,7 @@ class Pump:
         "sent",
         "size",
         "splice",
+        "spliced",
         "src",
     )
 
@@ -76,8 +81,11 @@ class Pump:
         chunks: ChunkedReader | None = None,
         head: bytes = b"",
         splice: bool = True,
+        eager: bool = False,
     ) -> None:
-        """`head` is written first, as it is; `first` is input that was read already."""
+        """`head` is written first, as it is; `first` is input that was read already. `eager`:
+        splice from the start rather than when the direction has proven to be bulk.
+        """
         self.src = src
         self.dst = dst
         self.size = size
@@ -86,10 +94,12 @@ class Pump:
         self.chunks = chunks
         self.out: bytes | memoryview = head
         self.splice = splice and chunks is None
+        self.eager = eager and self.splice
         self.pipe: Pipe | None = None
         self.bulk = 0
         self.received = 0
         self.sent = 0
+        self.spliced = 0
         self.read_done = remaining == 0 and chunks is None
         self.done = self.read_done and not head
         self.eof = False
@@ -120,6 +130,8 @@ class Pump:
             else:
                 if not src.ready & READABLE:
                     return moved
+                if self.eager and self.remaining >= _EAGER_MIN and self._start_splicing():
+                    return self._step_spliced() or moved
                 want = min(self.remaining, self.size)
                 if self.chunks is not None:
                     want = self.size
@@ -210,7 +222,7 @@ class Pump:
             return False
         self.pipe = take_pipe(self.src.ctx)
         if self.pipe is None:
-            self.splice = False
+            self.splice = self.eager = False
             self.bulk = 0
             return False
         return True
@@ -255,6 +267,7 @@ class Pump:
                 self.eof = self.read_done = True
                 continue
             self.received += n
+            self.spliced += n
             if self.remaining != UNTIL_CLOSE:
                 self.remaining -= n
                 if self.remaining == 0:

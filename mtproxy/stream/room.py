@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtproxy.http.cache import HeadCache
+from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.load import Load
 
 if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
@@ -31,7 +33,6 @@ class FrontRoom:
         "cache",
         "conf",
         "frontend",
-        "listener_id",
         "plain",
         "room",
         "streams",
@@ -52,7 +53,6 @@ class FrontRoom:
         self.backend = backend
         self.bconf = bconf
         self.cache = room.cache
-        self.listener_id = 1
         #: usual responses go on as they came, and their connection waits for the next request
         self.usual = not conf.logasap and (bconf is None or not bconf.reuse_private)
         #: request heads go on as they came: nothing is added to them
@@ -70,6 +70,29 @@ class FrontRoom:
         self.room.after_session(ctx)
 
 
+class ListenerRoom:
+    """A listening socket on one thread.
+
+    `counters` and `load` are None where nobody asks for them: without `option socket-stats` and
+    without a limit of the listener's own.
+    """
+
+    __slots__ = ("counters", "front", "id", "load")
+
+    def __init__(
+        self, front: FrontRoom, listener_id: int, side_counters: list[FrontendCounters] | None
+    ) -> None:
+        """`side_counters` are those of all threads, to which the own ones are added."""
+        self.front = front
+        self.id = listener_id
+        self.counters: FrontendCounters | None = None
+        self.load: Load | None = None
+        if side_counters is not None:
+            self.counters = FrontendCounters()
+            side_counters.append(self.counters)
+            self.load = Load(self.counters, side_counters)
+
+
 class Room:
     """All runtime objects of one thread."""
 
@@ -79,21 +102,21 @@ class Room:
         "backends",
         "cache",
         "fronts",
+        "listeners",
         "others",
         "others_tick",
-        "quiet",
         "thread_logs",
     )
 
     thread_logs: ThreadLogs
 
     def __init__(self, cache: HeadCache) -> None:
-        #: say nothing on standard error
-        self.quiet = False
         #: loggers for changes of state, by backend
         self.backend_logs: dict[str | None, Logger] = {}
         self.cache = cache
         self.fronts: dict[str, FrontRoom] = {}
+        #: by number, in the order of the configuration
+        self.listeners: dict[int, ListenerRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.acceptors: list[Acceptor] = []
         self.others = 0
@@ -120,27 +143,49 @@ class Room:
 
 
 class FrontGate:
-    """The connection limits of a frontend and of the process, see `net.listener.Gate`.
+    """The connection limits of a listener, of its frontend and of the process, see
+    `net.listener.Gate`.
 
     A connection is counted where it is accepted, at once, and given back where it ends: the counts
     of single threads may be negative, their sum is right. Owner thread only.
     """
 
-    __slots__ = ("counters", "ctx", "load", "maxconn", "process_maxconn")
+    __slots__ = (
+        "counters",
+        "ctx",
+        "listener",
+        "listener_maxconn",
+        "load",
+        "maxconn",
+        "process_maxconn",
+    )
 
     def __init__(
-        self, ctx: ThreadContext, front: FrontRoom, process_maxconn: int, maxconn: int | None
+        self,
+        ctx: ThreadContext,
+        listener: ListenerRoom,
+        process_maxconn: int,
+        maxconn: int | None,
+        listener_maxconn: int | None,
     ) -> None:
         self.ctx = ctx
-        self.counters = front.frontend.counters
-        self.load = front.frontend.load
+        self.listener = listener
+        self.counters = listener.front.frontend.counters
+        self.load = listener.front.frontend.load
         self.process_maxconn = process_maxconn
         self.maxconn = maxconn
+        self.listener_maxconn = listener_maxconn
 
     def full(self) -> bool:
         if self.maxconn is not None:
             self.load.look(self.ctx.now)
             if self.load.total(self.ctx.now) >= self.maxconn:
+                return True
+        if self.listener_maxconn:
+            load = self.listener.load
+            assert load is not None
+            load.look(self.ctx.now)
+            if load.total(self.ctx.now) >= self.listener_maxconn:
                 return True
         # what is on its way to another thread stands in its inbox
         return self.process_maxconn <= sum(
@@ -150,3 +195,7 @@ class FrontGate:
     def enter(self) -> None:
         self.counters.conn_cur += 1
         self.counters.cum_conn += 1
+        counters = self.listener.counters
+        if counters is not None:
+            counters.conn_cur += 1
+            counters.cum_conn += 1

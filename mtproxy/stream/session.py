@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import Connection
-from mtproxy.net.sockets import set_keepalive
+from mtproxy.net.sockets import set_options
 from mtproxy.stream.http import HttpStream
 from mtproxy.stream.tcp import TcpStream
 
@@ -21,23 +21,28 @@ class SessionStarter:
     objects through the context.
     """
 
-    __slots__ = ("front", "is_http", "name")
+    __slots__ = ("is_http", "name", "number")
 
-    def __init__(self, front: str, mode: str) -> None:
-        self.front = front
+    def __init__(self, front: str, mode: str, number: int) -> None:
+        """`number` is that of the listener in `Room.listeners`."""
+        self.number = number
         self.is_http = mode == "http"
         self.name = f"{front}/{mode}"
 
     def __call__(self, ctx: ThreadContext, sock: socket.socket, peer: object) -> None:
-        room = ctx.room.fronts[self.front]
+        listener = ctx.room.listeners[self.number]
+        room = listener.front
         stream: HttpStream | TcpStream
         if self.is_http:
             stream = HttpStream(ctx, room, sock, peer)
         else:
             stream = TcpStream(ctx, room, sock, peer)
+        stream.listener = listener
+        if stream.client_ip == "unix":
+            stream.client_port = listener.id
         task = ctx.spawn(stream.run(), self.name)
         stream.task = task
         stream.conn = Connection(ctx, sock, task)
         stream.open_session()
-        if room.conf.tcpka:
-            set_keepalive(sock)
+        if room.conf.socket_options:
+            set_options(sock, room.conf.socket_options)

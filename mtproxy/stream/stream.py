@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Task
     from mtproxy.stream.conf import BackConf, FrontConf
-    from mtproxy.stream.room import FrontRoom
+    from mtproxy.stream.room import FrontRoom, ListenerRoom
 
 #: numbers transactions of the whole process, for %rt; next() on it is atomic
 _serial = itertools.count(1)
@@ -73,6 +73,7 @@ class Stream:
         "fe",
         "fe_conn",
         "frontend",
+        "listener",
         "logged",
         "null",
         "redispatched",
@@ -113,6 +114,7 @@ class Stream:
     be: Backend | None
     conf: FrontConf
     fe: Frontend
+    listener: ListenerRoom
     captured_request_headers: Sequence[bytes | None]
     captured_response_headers: Sequence[bytes | None]
 
@@ -125,8 +127,6 @@ class Stream:
         self.conf = room.conf
         self.frontend = room.frontend.name
         self.client_ip, self.client_port = peer_text(peer)
-        if self.client_ip == "unix":
-            self.client_port = room.listener_id
         self.dst_text: tuple[str, int] | None = None
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
@@ -188,7 +188,7 @@ class Stream:
             except OSError:  # the socket is closed already
                 self.dst_text = ("0.0.0.0", 0)
             if self.dst_text[0] == "unix":
-                self.dst_text = ("unix", self.room.listener_id)
+                self.dst_text = ("unix", self.listener.id)
         return self.dst_text
 
     # --- what only the log asks for
@@ -241,6 +241,8 @@ class Stream:
     def open_session(self) -> None:
         """Account for a client connection that is served here; its listener has counted it."""
         self.fe.counters.cum_sess += 1
+        if self.listener.counters is not None:
+            self.listener.counters.cum_sess += 1
         self.ctx.shared.conns += 1
         self.room.streams.add(self)
         self.started = True
@@ -253,6 +255,8 @@ class Stream:
         if self.started:
             self.started = False
             self.fe.counters.conn_cur -= 1
+            if self.listener.counters is not None:
+                self.listener.counters.conn_cur -= 1
             self.ctx.shared.conns -= 1
             self.room.streams.discard(self)
             self.room.after_session(self.ctx)
@@ -287,6 +291,18 @@ class Stream:
         self.server = srv.name
         srv.counters.cum_sess += 1
 
+    def count_spliced(self, up: int, down: int) -> None:
+        """Account for bytes that were spliced from (`up`) and to the client. Before `finish`."""
+        counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
+        counters.spliced_in += up
+        counters.spliced_out += down
+        side = self.srv or self.be
+        if side is not None:
+            # what the client sends goes out to the server
+            counters = side.counters
+            counters.spliced_in += down
+            counters.spliced_out += up
+
     def finish(self) -> None:
         """The last act of a transaction: bytes and log line. The stream is still in its backend.
 
@@ -297,6 +313,10 @@ class Stream:
         counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
         counters.bytes_in += uploaded
         counters.bytes_out += read
+        if self.listener.counters is not None:
+            counters = self.listener.counters
+            counters.bytes_in += uploaded
+            counters.bytes_out += read
         side = self.srv or self.be
         if side is not None:
             counters = side.counters

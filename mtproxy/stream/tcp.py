@@ -38,8 +38,13 @@ class TcpStream(Stream):
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
-            up = Pump(self.conn, sconn, self.conf.bufsize)
-            down = Pump(sconn, self.conn, self.conf.bufsize)
+            conf = self.conf
+            up = Pump(
+                self.conn, sconn, conf.bufsize, eager=conf.splice_request or bconf.splice_request
+            )
+            down = Pump(
+                sconn, self.conn, conf.bufsize, eager=conf.splice_response or bconf.splice_response
+            )
             await tunnel(self, up, down)
             self.term_state = "--"
         except Stop as stop:
@@ -54,6 +59,8 @@ class TcpStream(Stream):
             if up is not None and down is not None:
                 self.bytes_uploaded = up.received
                 self.bytes_read = down.sent
+                if up.spliced or down.spliced:
+                    self.count_spliced(up.spliced, down.spliced)
             self._account()
 
     def _account(self) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from mtproxy.net.connection import Connection
-from mtproxy.sched.context import FdOwner, Message, ThreadContext
+from mtproxy.sched.context import FdOwner, Message, Poller, ThreadContext
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.pool import Pool
 from mtproxy.sync import stats as lock_stats
@@ -75,13 +74,13 @@ class PatientEpoll:
     OWN_SECOND = 0.5
     PATIENCE = 20.0
 
-    def __init__(self, epoll: select.epoll) -> None:
+    def __init__(self, epoll: Poller) -> None:
         self._epoll = epoll
         self.register = epoll.register
         self.unregister = epoll.unregister
         self.close = epoll.close
 
-    def poll(self, seconds: float, most: int) -> list[tuple[int, int]]:
+    def poll(self, seconds: float, most: int = -1) -> list[tuple[int, int]]:
         if seconds <= self.OWN_SECOND:
             return self._epoll.poll(seconds, most)
         events = self._epoll.poll(self.PATIENCE, most)
@@ -93,7 +92,7 @@ class PatientEpoll:
 def make_patient(pool: Pool) -> None:
     """To be called before the loops run."""
     for ctx in pool.contexts:
-        ctx.epoll = PatientEpoll(ctx.epoll)  # type: ignore[assignment]
+        ctx.epoll = PatientEpoll(ctx.epoll)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,12 @@ def settings(**fields: object) -> Settings:
 @pytest.fixture
 def hard_limit(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 1000))
-    monkeypatch.setattr(resource, "setrlimit", lambda _what, _limits: None)
+
+    def setrlimit(_what: int, limits: tuple[int, int]) -> None:
+        if limits[1] > 1000:
+            raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
     return 1000
 
 

@@ -9,20 +9,32 @@ import os
 import re
 import select
 import socket
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.base.settings import (
+    Address,
+    AddressKind,
+    BindSettings,
+    CheckSettings,
+    GlobalSettings,
+    ProxySettings,
+    Settings,
+)
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.commands_process import socket_text
 from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.stats.runtime import ListenerRuntime
 from mtproxy.sync import stats as lock_stats
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
+from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
 NAMES_OF_COMMANDS = {
@@ -37,9 +49,9 @@ NAMES_OF_COMMANDS = {
 class Cli:
     """Runs commands in one session."""
 
-    def __init__(self, level: Level = Level.ADMIN) -> None:
+    def __init__(self, level: Level = Level.ADMIN, settings: Settings | None = None) -> None:
         lock_stats.configure(2)
-        self.runtime: Any = make_runtime()
+        self.runtime: Any = make_runtime(settings)
         self.session = CliSession(self.runtime, self.runtime.pool.contexts[0], COMMANDS, level)
 
     def __call__(self, command: str) -> str:
@@ -341,6 +353,93 @@ def test_show_servers_state_of_a_failing_server(cli: Cli):
     assert "3 app 2 s2 127.0.0.1 2 8 1 1 0 " in cli("show servers state app")
 
 
+def test_show_servers_state_in_and_after_maintenance(cli: Cli):
+    """The numbers of HAProxy 2.6.12 for the same changes."""
+    line = " 0 0 0 - 8003 - 0 0 - - 0"
+    assert f"3 app 3 s3 127.0.0.1 0 5 7 7 0 1 0 0 8{line}" in cli("show servers state app")
+    cli("enable server app/s3")
+    assert f"3 app 3 s3 127.0.0.1 2 4 7 7 0 1 0 2 8{line}" in cli("show servers state app")
+    cli("disable server app/s3")
+    assert f"3 app 3 s3 127.0.0.1 0 5 7 7 0 1 0 0 8{line}" in cli("show servers state app")
+    # not checked, and not disabled by the configuration
+    assert " raw 1 t1 127.0.0.1 2 0 1 1 0 1 0 2 0 " in cli("show servers state raw")
+    cli("disable server raw/t1")
+    assert " raw 1 t1 127.0.0.1 0 1 1 1 0 1 0 0 0 " in cli("show servers state raw")
+    # checked: before the first result, and put into maintenance then
+    assert "3 app 1 s1 127.0.0.1 2 0 1 1 0 1 0 2 6 " in cli("show servers state app")
+    cli("disable server app/s1")
+    assert "3 app 1 s1 127.0.0.1 0 1 1 1 0 1 0 0 14 " in cli("show servers state app")
+
+
+def state_of(**fields: Any) -> str:
+    """The line of one server in `show servers state`."""
+    servers = (server_settings(1, **fields),)
+    settings = Settings(GlobalSettings(), (ProxySettings("be", 4, "backend", servers=servers),))
+    cli = Cli(settings=settings)
+    return cli("show servers state").splitlines()[2]
+
+
+def test_show_servers_state_of_other_servers():
+    assert state_of(rise=5) == "4 be 1 s1 127.0.0.1 2 0 1 1 0 1 0 5 0 0 0 0 - 80 - 0 0 - - 0"
+    assert state_of(forced_id=True, hostname="x.example").endswith(" 0 1 x.example 80 - 0 0 - - 0")
+    offset = Address(AddressKind.IPV4, "127.0.0.1", 0, port_offset=-100)
+    check = CheckSettings(port=99, address=Address(AddressKind.IPV4, "127.0.0.7"))
+    assert state_of(check=check).endswith(" 0 0 0 - 80 - 0 99 127.0.0.7 127.0.0.7 99")
+    assert state_of(unresolved=True, hostname="gone.example") == (
+        "4 be 1 s1 - 0 32 1 1 0 1 0 0 0 0 0 0 gone.example 80 - 0 0 - - 0"
+    )
+    both = state_of(unresolved=True, disabled=True)
+    assert both.startswith("4 be 1 s1 - 0 37 1 1 0 1 0 0 8 ")
+    assert replace_address(offset).endswith(" 0 0 0 - 4294967196 - 0 0 - - 0")
+
+
+def replace_address(address: Address) -> str:
+    settings = replace(server_settings(1), address=address)
+    proxy = ProxySettings("be", 4, "backend", servers=(settings,))
+    return Cli(settings=Settings(GlobalSettings(), (proxy,)))("show servers state").splitlines()[2]
+
+
+def test_a_server_without_an_address_is_in_maintenance_for_it():
+    servers = (server_settings(1, unresolved=True),)
+    proxy = ProxySettings("be", 4, "backend", servers=servers)
+    cli = Cli(settings=Settings(GlobalSettings(), (proxy,)))
+    assert "be,s1," in cli("show stat")
+    assert ",MAINT (resolution)," in cli("show stat")
+    cli("enable server be/s1")
+    assert ",no check," in cli("show stat")
+    assert cli("show servers state").splitlines()[2].startswith("4 be 1 s1 - 2 0 1 1 ")
+
+
+def test_listeners_in_show_stat():
+    binds = (
+        BindSettings(Address(AddressKind.IPV4, "127.0.0.1", 80), id=1, name="web"),
+        BindSettings(Address(AddressKind.UNIX, "/run/x"), id=5, maxconn=2),
+    )
+    proxy = ProxySettings("fe", 4, "frontend", mode="http", binds=binds)
+    cli = Cli(settings=Settings(GlobalSettings(), (proxy,)))
+    (front,) = cli.runtime.proxies
+    for bind in binds:
+        front.listeners.append(ListenerRuntime(bind, [FrontendCounters(), FrontendCounters()]))
+    for counters in front.listeners[1].counters:
+        counters.conn_cur = 1
+        counters.cum_conn = 3
+        counters.bytes_in = 10
+    rows = [line.split(",") for line in cli("show stat fe 8 -1").splitlines()[1:]]
+    assert [row[1] for row in rows] == ["web", "sock-5"]
+    second = dict(zip(cli("show stat").splitlines()[0][2:].split(","), rows[1], strict=True))
+    assert (second["scur"], second["slim"], second["stot"], second["bin"]) == ("2", "2", "6", "20")
+    assert (second["status"], second["sid"], second["type"], second["addr"]) == (
+        "FULL",
+        "5",
+        "3",
+        "unix",
+    )
+    assert [line.split(",")[1] for line in cli("show stat fe 8 5").splitlines()[1:]] == ["sock-5"]
+    assert cli("show stat fe -1 5").count("\n") == 2
+    cli("clear counters all")
+    assert cli("show stat fe 8 5").splitlines()[1].startswith("fe,sock-5,,,2,2,2,0,0,0,0,0,0,")
+
+
 def test_show_servers_conn(cli: Cli):
     cli.server("s1").sides[1].idle.append(object())  # type: ignore[arg-type]
     lines = cli("show servers conn app").splitlines()
@@ -399,11 +498,22 @@ def test_health(cli: Cli):
         ("disable server web/s1", "No such backend."),
         ("enable server app/nope", "No such server."),
         ("get weight app/nope", "No such server."),
-        ("set server app/s1", "usage: set server <backend>/<server> health | state | weight"),
-        ("set server app/s1 foo", "usage: set server <backend>/<server> health | state | weight"),
+        (
+            "set server app/s1",
+            "usage: set server <backend>/<server> fqdn | health | state | weight",
+        ),
+        (
+            "set server app/s1 foo",
+            "usage: set server <backend>/<server> fqdn | health | state | weight",
+        ),
         (
             "set server app/s1 state",
             "'set server <srv> state' expects 'ready', 'drain' or 'maint'.",
+        ),
+        ("set server app/s1 fqdn", "set server <b>/<s> fqdn requires a FQDN."),
+        (
+            "set server app/s1 fqdn foo.example",
+            "set server <b>/<s> fqdn failed because no resolution is configured.",
         ),
         ("set server app/s1 health x", "'set server <srv> health' expects 'up' or 'down'."),
         ("set server app/s1 weight", "Require <weight> or <weight%>."),

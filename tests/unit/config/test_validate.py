@@ -71,10 +71,45 @@ def test_what_a_proxy_cannot_use_is_not_in_its_settings(tmp_path: Path) -> None:
     assert (back.maxconn, back.backlog, back.default_backend) == (None, None, None)
 
 
-def test_a_server_without_an_address_starts_disabled(tmp_path: Path) -> None:
+def test_a_server_without_an_address(tmp_path: Path) -> None:
     found = settings(tmp_path, "backend b\n server s gone.example:80 init-addr none\n")
     (server,) = found.proxies[0].servers
-    assert (server.unresolved, server.disabled, server.hostname) == (True, True, "gone.example")
+    assert (server.unresolved, server.disabled, server.hostname) == (True, False, "gone.example")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ids"),
+    [
+        ("global\n stats socket /tmp/x\n", "", [2, 3]),
+        ("global\n stats timeout 3s\n", "global\n stats socket /tmp/x\n", [2, 3]),
+        ("global\n stats maxconn 3\n", "", [2, 3]),
+        ("", "global\n stats socket /tmp/x\n", [1, 2]),
+        ("", "", [1, 2]),
+    ],
+)
+def test_runtime_sockets_take_a_proxys_number(
+    tmp_path: Path, before: str, after: str, ids: list[int]
+) -> None:
+    """As HAProxy's `show stat` shows it: the first statement about them decides where."""
+    found = settings(tmp_path, f"{before}frontend a\n bind :80\nbackend b\n{after}")
+    assert [proxy.id for proxy in found.proxies] == ids
+    assert [proxy.forced_id for proxy in found.proxies] == [False, False]
+
+
+def test_listeners_have_numbers_in_their_proxy(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path, "frontend a\n bind :80\n bind :81,:82\n bind :83 id 2\nlisten b\n bind :84\n"
+    )
+    assert [bind.id for bind in found.proxies[0].binds] == [1, 3, 4, 2]
+    assert [bind.id for bind in found.proxies[1].binds] == [1]
+
+
+def test_given_ids_are_remembered(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path, "backend b\n id 7\n server x 192.0.2.1:1\n server y 192.0.2.1:1 id 5\n"
+    )
+    assert found.proxies[0].forced_id
+    assert [server.forced_id for server in found.proxies[0].servers] == [False, True]
 
 
 def test_names_are_unique_per_capability(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""How many connections and descriptors; the limit of memory. `resource` is replaced."""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+import pytest
+
+from mtproxy.base.settings import GlobalSettings, Settings
+from mtproxy.boot import limits, memory
+from mtproxy.boot.limits import LimitError, work_out
+
+
+class Kernel:
+    """The two calls of `resource`; `privileged` may raise a hard limit."""
+
+    def __init__(self, soft: int, hard: int, *, privileged: bool = False) -> None:
+        self.limits = (soft, hard)
+        self.privileged = privileged
+        self.set: list[tuple[int, int]] = []
+
+    def getrlimit(self, _which: int) -> tuple[int, int]:
+        return self.limits
+
+    def setrlimit(self, _which: int, wanted: tuple[int, int]) -> None:
+        if wanted[1] > self.limits[1] and not self.privileged:
+            raise ValueError("not allowed to raise maximum limit")
+        self.limits = wanted
+        self.set.append(wanted)
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(soft: int, hard: int, *, privileged: bool = False) -> Kernel:
+        made = Kernel(soft, hard, privileged=privileged)
+        for name in ("getrlimit", "setrlimit"):
+            monkeypatch.setattr(resource, name, getattr(made, name))
+        return made
+
+    return make
+
+
+def settings(**fields: Any) -> Settings:
+    return Settings(GlobalSettings(**fields), ())
+
+
+FIXED = limits.fixed_descriptors(settings(), 2)
+
+
+def test_maxconn_follows_from_the_limit(kernel: Any) -> None:
+    made = kernel(1024, 5000)
+    found = work_out(settings(), 2)
+    # a quarter of the connections may have a pipe
+    assert found.maxconn == int((5000 - FIXED) / 2.5)
+    assert made.limits[0] == found.maxsock
+    assert FIXED + 2 * found.maxconn + 2 * 2 * found.pipes <= found.maxsock <= 5000
+
+
+def test_maxconn_follows_from_ulimit_n(kernel: Any) -> None:
+    made = kernel(1024, 5000)
+    found = work_out(settings(ulimit_n=700), 2)
+    assert (found.maxconn, found.maxsock) == (int((700 - FIXED) / 2.5), 700)
+    assert made.set == []  # more is allowed already
+
+
+def test_the_command_line_wins(kernel: Any) -> None:
+    kernel(1024, 5000)
+    assert work_out(settings(maxconn=50), 2, 77).maxconn == 77
+    assert work_out(settings(maxconn=50), 2).maxconn == 50
+
+
+@pytest.mark.parametrize("fields", [{"maxconn": 4000}, {"ulimit_n": 6000}])
+def test_more_than_is_allowed(kernel: Any, fields: dict[str, int]) -> None:
+    kernel(1024, 5000)
+    with pytest.raises(LimitError, match=r"^Cannot raise FD limit to \d+, limit is 5000\.$"):
+        work_out(settings(**fields), 2)
+
+
+def test_without_strict_limits_what_is_allowed_has_to_do(kernel: Any) -> None:
+    made = kernel(1024, 5000)
+    found = work_out(settings(maxconn=4000, strict_limits=False), 2)
+    assert (found.maxconn, found.maxsock) == ((5000 - FIXED) // 2, 5000)
+    assert made.limits == (5000, 5000)
+    assert [text.partition(";")[0] for text in found.warnings] == [
+        f"Cannot raise FD limit to {FIXED + 8000}, limit is 5000"
+    ]
+
+
+def test_a_privileged_process_raises_the_hard_limit(kernel: Any) -> None:
+    made = kernel(1024, 5000, privileged=True)
+    found = work_out(settings(maxconn=4000), 2)
+    assert (found.maxconn, found.warnings) == (4000, ())
+    assert made.limits == (FIXED + 8000, FIXED + 8000)
+
+
+def test_memory(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "data_bytes", lambda: 30 * memory.MB)
+    made = kernel(resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    made.privileged = True
+    memory.limit(200, 2)
+    assert made.limits == (200 * memory.MB, 200 * memory.MB)
+    with pytest.raises(LimitError, match=r"100 MB .* for 2 threads: at least 126 MB are needed"):
+        memory.limit(100, 2)
+
+
+def test_memory_within_a_limit_from_outside(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "data_bytes", lambda: 30 * memory.MB)
+    made = kernel(150 * memory.MB, 150 * memory.MB)
+    memory.limit(200, 1)
+    assert made.limits == (150 * memory.MB, 150 * memory.MB)
+
+
+def test_data_of_this_process() -> None:
+    assert memory.data_bytes() > memory.MB
