@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -50,6 +51,11 @@ def command_of(program: str) -> list[str]:
 def in_shell(before: str = "", redirections: str = "") -> tuple[str, ...]:
     """A `wrapper` for Program: shell commands first, redirections (`2>&-`) for the program."""
     return ("sh", "-c", f'{before or ":"}; exec "$@" {redirections}', "sh")
+
+
+def run_to_end(command: Sequence[str], seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself; whatever its exit code is."""
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
 
 
 class Program:
