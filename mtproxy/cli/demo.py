@@ -14,6 +14,7 @@ import ctypes
 import errno
 import itertools
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -149,15 +150,15 @@ def proxy_main(argv: Sequence[str]) -> int:
     The kernel kills this process when the parent's main thread, which started it, ends. Python's
     `preexec_fn` could ask for that too, but is unsafe in a process with threads.
     """
-    from mtproxy.__main__ import main
-
     parent = int(argv[0])
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
     if os.getppid() != parent:  # it ended before the kernel knew what to do then
         return 1
-    return main(list(argv[1:]))
+    sys.argv[1:] = argv[1:]
+    runpy.run_module("mtproxy", run_name="__main__")  # ends with SystemExit
+    return 0
 
 
 def _threads(text: str) -> int:
