@@ -254,6 +254,8 @@ class GlobalSettings:
     hard_stop_after: int | None = None
     strict_limits: bool = True
     ulimit_n: int | None = None
+    #: pipes for splicing in all; None: a share of what connections leave
+    maxpipes: int | None = None
     spread_checks: int = 0  # percent, 0..50
     max_spread_checks: int | None = None
     #: `tune.*` values by full name, e.g. {"tune.bufsize": 16384}

@@ -91,10 +91,12 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
 def _cannot_bind(address: Address, reason: str) -> str:
     """HAProxy's words."""
     match address.kind:
-        case AddressKind.UNIX | AddressKind.ABNS:
+        case AddressKind.UNIX:
             return f"cannot bind UNIX socket ({reason}) [{address.host}]"
+        case AddressKind.ABNS:
+            return f"cannot bind UNIX socket ({reason}) [abns@{address.host}]"
         case AddressKind.FD:
-            return f"cannot listen on descriptor {address.fd} ({reason})"
+            return f"cannot bind socket ({reason}) for [{address.text}]"
     return f"cannot bind socket ({reason}) for [{address.host}:{address.port}]"
 
 

@@ -53,6 +53,10 @@ class Limit:
         self.left -= 1
 
 
+def open_gate() -> Limit:
+    return Limit(-1)
+
+
 class Scene:
     """A listener, clients that connect at once, and other threads that only have loads."""
 
@@ -103,7 +107,7 @@ def accept(scene: Scene, acceptor: Acceptor) -> int:
 
 
 def test_a_lone_thread_serves_what_it_accepts(scene: Scene) -> None:
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate())
     scene.connect(3)
     assert poll(scene.ctx, 5) == [acceptor]
     assert accept(scene, acceptor) == 3
@@ -115,12 +119,12 @@ def test_a_lone_thread_serves_what_it_accepts(scene: Scene) -> None:
 
 
 def test_it_runs_before_the_streams(scene: Scene) -> None:
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate())
     assert acceptor.tasklet.queue is scene.ctx.urgent
 
 
 def test_no_more_than_max_accept_at_once(scene: Scene) -> None:
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate(), 2)
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate(), 2)
     scene.connect(5)
     assert [accept(scene, acceptor) for _ in range(4)] == [2, 4, 5, 5]
     # level-triggered: what is left over is reported again
@@ -143,7 +147,7 @@ def test_no_more_than_max_accept_at_once(scene: Scene) -> None:
 def test_the_least_loaded_thread_gets_it(
     scene: Scene, mine: int, others: list[tuple[int, int]], expected: int
 ) -> None:
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate())
     scene.ctx.shared.conns = mine
     shareds = [scene.ctx.shared, *(scene.thread(*load) for load in others)]
     before = [len(shared.inbox) for shared in shareds]
@@ -161,7 +165,7 @@ def test_the_least_loaded_thread_gets_it(
 
 def test_a_burst_is_spread(scene: Scene) -> None:
     """Each of them counts at once although nobody has served one yet."""
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate(), 100)
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate(), 100)
     others = [scene.thread(0), scene.thread(0)]
     scene.ctx.shared.conns = 1000
     scene.connect(20)
@@ -173,7 +177,7 @@ def test_a_burst_is_spread(scene: Scene) -> None:
 
 
 def test_without_spreading_all_stay_here(scene: Scene) -> None:
-    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, OpenGate(), spread=False)
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate(), spread=False)
     scene.ctx.shared.conns = 9
     scene.thread(0)
     scene.connect(3)
@@ -222,7 +226,7 @@ class Trouble:
 )
 def test_an_error_of_one_connection_concerns_that_one_only(scene: Scene, number: int) -> None:
     trouble: Any = Trouble(scene.sock, number, number)
-    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, open_gate())
     scene.connect(2)
     assert accept(scene, acceptor) == 2
     assert not acceptor.paused
@@ -233,7 +237,7 @@ def test_without_resources_it_pauses(
     scene: Scene, number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trouble: Any = Trouble(scene.sock, number)
-    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, open_gate())
     scene.connect()
     assert accept(scene, acceptor) == 0
     assert acceptor.paused
@@ -246,7 +250,7 @@ def test_what_nobody_expects_is_told_and_tried_again(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trouble: Any = Trouble(scene.sock, errno.EIO)
-    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, OpenGate())
+    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, open_gate())
     scene.connect()
     assert accept(scene, acceptor) == 0
     assert acceptor.paused
@@ -270,7 +274,7 @@ def test_a_pool_of_threads_shares_a_listener() -> None:
             sessions(ctx, accepted, peer)
 
         def setup(ctx: ThreadContext) -> None:
-            Acceptor(ctx, sock, start, OpenGate(), 4)
+            Acceptor(ctx, sock, start, open_gate(), 4)
 
         def play() -> None:
             clients.extend(socket.create_connection(sock.getsockname()) for _ in range(60))

@@ -121,7 +121,7 @@ def test_a_connection_to_another_server_is_not_reused() -> None:
     (srv,), (other,) = servers(), servers()
     conn: Any = FakeConnection(srv)
     assert not reuse_kept(conn, other)
-    srv.shared.epoch += 1  # it went down meanwhile
+    srv.epoch += 1  # it went down meanwhile
     assert not reuse_kept(conn, srv)
 
 
