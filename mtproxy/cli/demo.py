@@ -13,6 +13,7 @@ import contextlib
 import errno
 import itertools
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -179,6 +180,13 @@ def _say(text: str) -> bool:
     return True
 
 
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe or terminal whose other end is gone."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors and the end are always told
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+
+
 def _complain(text: str) -> None:
     """Print to standard error, which may be as gone as standard output."""
     with contextlib.suppress(OSError):
@@ -254,6 +262,8 @@ def _run(
             if code is not None:
                 _complain(f"the proxy ended with exit code {code}")
                 return 1
+            if _nobody_reads():
+                return 0
         _say("\nmtproxy demo: stopping")
         return 0
     finally:
