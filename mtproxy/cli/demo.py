@@ -3,7 +3,7 @@
 The origin servers are threads of this process; the proxy is a child process running a configuration
 that is written to a temporary directory. Ctrl-C, SIGTERM or a closed terminal (SIGHUP) stops
 everything and removes the directory. The proxy never outlives this process, however it ends: see
-`proxy_main`.
+`end_with_parent`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ DEFAULT_PORT = 8080
 START_LIMIT = 15.0
 STOP_LIMIT = 5.0
 #: what the child process runs, with the words of the command line
-_CHILD = "import sys; from mtproxy.cli.demo import proxy_main; sys.exit(proxy_main(sys.argv[1:]))"
+_CHILD = """\
+import sys
+from mtproxy.__main__ import main
+from mtproxy.cli.demo import end_with_parent
+end_with_parent()
+sys.exit(main())
+"""
 
 CONFIG = """\
 # Written by `mtproxy demo`.
@@ -141,16 +147,13 @@ def demo(argv: Sequence[str]) -> int:
                 origin.close()
 
 
-def proxy_main(argv: Sequence[str]) -> int:
-    """The child process: run the proxy, and end with the parent, however that ends.
+def end_with_parent() -> None:
+    """For the child process: end when the parent does, however that ends.
 
     Standard input is a pipe that nobody writes to. It ends when the last process that holds its
     other end does, and that is the parent alone.
     """
-    from mtproxy.__main__ import main
-
     threading.Thread(target=_end_with_input, name="end with the parent", daemon=True).start()
-    return main(list(argv))
 
 
 def _end_with_input() -> None:
