@@ -7,10 +7,12 @@ import os
 import re
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
+from mtproxy.testing import procfs
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program, command_of, find_tool
@@ -310,37 +312,46 @@ def test_daemon(program: str, tmp_path: Path, origin: Origin, way: str) -> None:
     if way == "keywords":
         config, args = f"global\n    daemon\n    pidfile {pid_file}\n{config}", ()
     path.write_text(config)
-    done = subprocess.run(
-        [*command_of(program), *args, "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
-    assert done.returncode == 0, done.stderr
-    pid = int(pid_file.read_text())
+    mark = uuid.uuid4().hex
     try:
+        done = subprocess.run(
+            [*command_of(program), *args, "-f", str(path)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            env=os.environ | {"MTP_DAEMON_TEST": mark},
+        )
+        assert done.returncode == 0, done.stderr
+        pid = int(pid_file.read_text())
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         assert fields[3] == str(pid)  # the leader of a session of its own
         assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
-    finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
-    assert int(pid_file.read_text()) == pid
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
+        assert int(pid_file.read_text()) == pid
+    finally:
+        # also when the pid file never came
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
 
 
 def test_a_daemon_that_cannot_start_says_so(program: str, tmp_path: Path) -> None:
     path, pid_file = tmp_path / "cfg", tmp_path / "pid"
     path.write_text(f"{HTTP}\n{BAD_BIND}")
-    done = subprocess.run(
-        [*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    mark = uuid.uuid4().hex
+    try:
+        done = subprocess.run(
+            [*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            env=os.environ | {"MTP_DAEMON_TEST": mark},
+        )
+    finally:
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
     assert done.returncode == 1
     assert "cannot bind socket" in done.stderr
     assert not pid_file.exists()
