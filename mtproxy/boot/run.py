@@ -60,6 +60,12 @@ def run(settings: Settings, options: CommandLine) -> int:
             tell("alert", failure)
         tell("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
+    allow_cores = None
+    if glob.set_dumpable:
+        try:
+            allow_cores = process.core_files()
+        except process.ProcessError as e:
+            tell("warning", f"[mtproxy.main()] {e}")
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
@@ -70,9 +76,9 @@ def run(settings: Settings, options: CommandLine) -> int:
         tell("alert", f"[mtproxy.main()] {e}")
         return 1
 
-    if glob.set_dumpable:
+    if allow_cores is not None:
         try:
-            process.make_dumpable()
+            allow_cores()
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
     if options.check_locks:
