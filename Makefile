@@ -43,10 +43,10 @@ python-optimized: ## build the interpreter with PGO and LTO beside the plain one
 	@.ci/setup python optimized
 	@echo "    to use it: MTPROXY_PYTHON=optimized MTPROXY_VENV=.venv-optimized make venv" >&2
 
-fuzz: venv ## the HTTP/1 parser against h11, random input: ARGS="--seconds 600"
+fuzz: venv ## the HTTP/1 parser against h11, random input, 60 seconds: ARGS="--seconds 600"
 	@exec $(BIN)/python -m mtproxy.testing.h1fuzz $(ARGS)
 
-soak: venv ## the long stress run of the whole program
+soak: venv ## the long stress run of the whole program, 200,000 requests: ARGS="--requests 20000"
 	@.ci/setup test-packages
 	@exec $(BIN)/python tests/stress/soak.py $(ARGS)
 

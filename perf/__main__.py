@@ -14,16 +14,33 @@ from mtproxy.testing.program import find_tool
 from perf import benchmarks, clients, machine, results
 
 _RUNS = {"http": benchmarks.http, "tcp": benchmarks.tcp, "start": benchmarks.start}
+_BENCHMARKS = """\
+benchmarks:
+  http   wrk's keep-alive requests through the proxy to nginx: CPU time per request, requests/s
+  tcp    large downloads in mode tcp, spliced and copied: bytes per CPU second
+  start  from the start of the process until it serves
+
+The variants take turns in every round. A ratio compares them round by round; what matters is its
+median. Exit code: 0 measured (whatever came out), 2 not possible.
+"""
 _NEEDS = {"http": ("nginx", "wrk"), "tcp": ("nginx",), "start": ()}
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m perf", description=__doc__)
-    parser.add_argument("benchmark", choices=sorted(_RUNS))
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round (5)")
+    parser = argparse.ArgumentParser(
+        prog="python -m perf",
+        description="Measure mtproxy against HAProxy, print a table and save it under "
+        "perf/results/.",
+        epilog=_BENCHMARKS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("benchmark", choices=sorted(_RUNS), help="what is measured, see below")
+    parser.add_argument("--rounds", type=int, help="measurements of each variant (5; start: 10)")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="http, tcp: seconds of one round (5)"
+    )
     parser.add_argument("--program", default="mtproxy", help="mtproxy, or a path (mtproxy)")
     parser.add_argument("--against", default="haproxy", help="what it is held against (haproxy)")
     parser.add_argument(
@@ -32,6 +49,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=2, help="tcp: downloads at once (2)")
     parser.add_argument("--no-save", action="store_true", help="write nothing under perf/results/")
     options = parser.parse_args(arguments)
+    if options.rounds is None:
+        options.rounds = 10 if options.benchmark == "start" else 5
     if options.rounds < 1 or options.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
     return options
@@ -74,7 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(results.ratio_lines(outcome.ratios)))
     for note in outcome.notes:
         print(note)
-    print(f"median  [least..greatest] of the rounds; {time.monotonic() - begin:.0f} s")
+    print(
+        "Each figure is the median of the rounds; between brackets are the least and the "
+        f"greatest.\nIt took {time.monotonic() - begin:.0f} s."
+    )
     if not options.no_save:
         path = results.save(
             options.benchmark, described, outcome.settings, outcome.series, outcome.ratios

@@ -102,8 +102,8 @@ def ratio_lines(ratios: Sequence[Ratio]) -> list[str]:
     for r in ratios:
         text = f"{r.name.ljust(width)}  {r.median:6.3f}  [{min(r.values):.3f}..{max(r.values):.3f}]"
         if r.bound is not None:
-            sign = "<=" if r.at_most else ">="
-            text += f"  asked {sign} {r.bound:g}: {'met' if r.met else 'MISSED'}"
+            sign = "at most" if r.at_most else "at least"
+            text += f"  the goal, {sign} {r.bound:g}, is {'met' if r.met else 'MISSED'}"
         if not r.told_apart:
             text += "  (the two cannot be told apart)"
         lines.append(text)

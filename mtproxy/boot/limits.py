@@ -62,11 +62,12 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     fixed = fixed_descriptors(settings, nbthread)
     maxconn = cmdline_maxconn or glob.maxconn
     warnings: list[str] = []
+    budget = 0
     if maxconn is None:
         budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
         per_connection = 2 + 2 / _CONNECTIONS_PER_PIPE
         maxconn = max(_MIN_MAXCONN, int((budget - fixed) / per_connection))
-    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
+    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn, min(budget, ceiling))
     # Pipes are a convenience: they get what connections leave, so that none of these is refused
     # for want of a descriptor while splicing goes on.
     wanted = glob.maxpipes

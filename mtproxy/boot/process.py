@@ -92,28 +92,30 @@ def confine(settings: GlobalSettings) -> None:
 _PR_SET_DUMPABLE = 4
 
 
-def core_files() -> Callable[[], None]:
-    """`set-dumpable`: what has the kernel write a core file of a crash although the process has
-    changed its user (manual 3.1).
+type Prctl = Callable[[int, int, int, int, int], int]
 
-    To be called before `confine`, after which modules may be out of reach; the result after it.
-    Both raise ProcessError where that is not possible, which is no reason to stop.
+
+def find_prctl() -> Prctl:
+    """The system call that `make_dumpable` needs. To be looked for before `confine`: another user, or
+    another root directory, may not see our Python's files. Raises ProcessError.
     """
     try:
-        # rarely used, slow to load, and a Python without libffi lacks it
+        # rarely used, and a Python without libffi lacks it
         import ctypes
     except ImportError as e:
         raise ProcessError("cannot set the dumpable flag: this Python has no ctypes") from e
-    libc = ctypes.CDLL(None, use_errno=True)
+    prctl: Prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return prctl
 
-    def allow() -> None:
-        _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
-        if libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
-            reason = os.strerror(ctypes.get_errno())
-            raise ProcessError(f"cannot set the dumpable flag: {reason}")
 
-    return allow
+def make_dumpable(prctl: Prctl) -> None:
+    """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
+    its user (manual 3.1). Raises ProcessError where that is not possible: no reason to stop.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    if prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
+        raise ProcessError("cannot set the dumpable flag: the kernel refuses")
 
 
 def stop_others(pids: Iterable[int], *, at_once: bool) -> None:

@@ -60,10 +60,10 @@ def run(settings: Settings, options: CommandLine) -> int:
             tell("alert", failure)
         tell("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
-    allow_cores = None
+    prctl = None
     if glob.set_dumpable:
         try:
-            allow_cores = process.core_files()
+            prctl = process.find_prctl()
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
     try:
@@ -76,9 +76,9 @@ def run(settings: Settings, options: CommandLine) -> int:
         tell("alert", f"[mtproxy.main()] {e}")
         return 1
 
-    if allow_cores is not None:
+    if prctl is not None:
         try:
-            allow_cores()
+            process.make_dumpable(prctl)
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
     if options.check_locks:

@@ -105,14 +105,15 @@ def version_text(level: int) -> str:
     The second line is for programs that look for HAProxy's: its third word is the version of
     HAProxy whose language is understood, and `TARGET` names the platform as HAProxy's builds do.
     """
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    python = "Python with the GIL: its threads take turns" if gil else "free-threaded Python"
     lines = [
-        f"mtproxy version {__version__} - runs haproxy.cfg on free-threaded Python",
+        f"mtproxy version {__version__} - runs haproxy.cfg on {python}",
         f"HAProxy version {HAPROXY_LEVEL} is the language level of the configuration",
     ]
     if level < 2:
         return "\n".join(lines) + "\n"
     default = min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     lines += [
         f"Running on: {platform.platform()}",
         f"Python: {sys.version.split(maxsplit=1)[0]} ({'with' if gil else 'without'} the GIL)",

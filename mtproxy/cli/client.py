@@ -6,13 +6,16 @@ Independent of the proxy itself: nothing of it is imported, so that they start f
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import socket
+import stat
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -30,32 +33,57 @@ USUAL_SOCKETS = (
 DEMO_SOCKETS = "mtproxy-demo-*/runtime.sock"
 
 DEFAULT_TIMEOUT = 10.0
+#: how long a usual socket may take to accept a connection, in seconds
+PROBE_TIMEOUT = 1.0
 
 #: answers that begin like this are refusals: the command's exit code is 1
-_REFUSALS = ("Unknown command", "Permission denied", "Internal error")
+REFUSALS = ("Unknown command", "Unsupported command", "Permission denied", "Internal error")
 
 
 class ClientError(Exception):
     """Something the user can put right; the text says how."""
 
 
-def choose_socket(named: str | None) -> str:
-    """The socket to ask: the named one, $MTPROXY_SOCKET, or the first usual place that exists.
+def usual_sockets() -> list[str]:
+    """Where a runtime socket is looked for: the usual places, then demonstrations, newest first.
 
     A socket that somebody else made is passed over, root's aside: it could answer anything.
+    """
+    demos: list[tuple[float, str]] = []
+    for path in Path(tempfile.gettempdir()).glob(DEMO_SOCKETS):
+        with contextlib.suppress(OSError):  # it ends just now
+            demos.append((path.stat().st_mtime, str(path)))
+    found = []
+    for name in (*USUAL_SOCKETS, *(name for _, name in sorted(demos, reverse=True))):
+        with contextlib.suppress(OSError):
+            status = os.stat(name)
+            if stat.S_ISSOCK(status.st_mode) and status.st_uid in (0, os.geteuid()):
+                found.append(name)
+    return found
+
+
+def choose_socket(named: str | None) -> str:
+    """The socket to ask: the named one, $MTPROXY_SOCKET, or the first usual one that answers.
+
+    A file that a dead proxy left behind does not answer. Raises ClientError if none does.
     """
     if named:
         return named
     from_environment = os.environ.get(SOCKET_VARIABLE)
     if from_environment:
         return from_environment
-    demos = sorted(Path(tempfile.gettempdir()).glob(DEMO_SOCKETS), key=os.path.getmtime)
-    for path in (*USUAL_SOCKETS, *map(str, reversed(demos))):
-        if Path(path).is_socket() and Path(path).stat().st_uid in (0, os.geteuid()):
+    problems = []
+    for path in usual_sockets():
+        try:
+            connect(path, PROBE_TIMEOUT).close()
+        except ClientError as error:
+            problems.append(str(error))
+        else:
             return path
     raise ClientError(
         f"which runtime socket? Name it with -S or ${SOCKET_VARIABLE}: the path or HOST:PORT of a "
         "'stats socket' line of the configuration"
+        + "".join(f"\n  tried: {problem}" for problem in problems)
     )
 
 
@@ -113,7 +141,8 @@ def _socket_option(parser: argparse.ArgumentParser) -> None:
         "-S",
         "--socket",
         metavar="PATH|HOST:PORT",
-        help=f"runtime socket; default: ${SOCKET_VARIABLE}, or a usual place",
+        help=f"runtime socket; default: ${SOCKET_VARIABLE}, or the first of these that answers: "
+        f"{', '.join(USUAL_SOCKETS)}, and that of a running 'mtproxy demo'",
     )
     parser.add_argument(
         "--timeout",
@@ -130,7 +159,8 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
         prog="mtproxy ctl",
         description="Send a command to a running proxy and print its answer.",
         epilog='Examples: mtproxy ctl "show info"; mtproxy ctl -S run/admin.sock "show stat; show '
-        'info"; mtproxy ctl help',
+        'info"; mtproxy ctl help. Exit code: 0 answered, 1 refused or no connection, 2 wrong '
+        "options. The commands are described in docs/runtime.md.",
     )
     _socket_option(parser)
     parser.add_argument(
@@ -145,7 +175,7 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
         return 1
     # one empty line ends every answer on the wire; on a terminal it is only noise
     out.write(answer[:-1] if answer.endswith("\n\n") else answer)
-    return 1 if answer.startswith(_REFUSALS) else 0
+    return 1 if answer.startswith(REFUSALS) else 0
 
 
 # --- locks ---------------------------------------------------------------------------------------
@@ -158,6 +188,9 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
         description="Show who waited for which lock in a running proxy, and for how long.",
     )
     _socket_option(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="with --watch: also labels that were never used"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--watch",
@@ -174,7 +207,7 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
     try:
         address = choose_socket(options.socket)
         if options.watch is not None:
-            return _watch(address, options.watch, options.timeout, out)
+            return _watch(address, options, out)
         command = "show locks json" if options.json else "show locks"
         if options.reset:
             command = "show locks reset"
@@ -185,7 +218,21 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     out.write(answer[:-1] if answer.endswith("\n\n") else answer)
-    return 1 if answer.startswith(_REFUSALS) else 0
+    return 1 if answer.startswith(REFUSALS) else 0
+
+
+#: what the locks of a label guard; docs/locking.md has the details
+GUARDS = {
+    "SERVER": "one server's administrative and health state",
+    "LBPRM": "which servers of a backend are usable, and its balancing",
+    "TASK_WQ": "the wait queue that the threads share (health checks)",
+    "OTHER": "nothing in the program; tests use it",
+}
+_COLUMNS = (
+    "locks/s: how often it was taken; waits/s: how often not at once; wait ms/s: waiting time of",
+    "all threads together; ns/lock: waiting time per taking; failed up/s: readers that could not",
+    "become seekers; longest ms: the longest single wait since the start or the last --reset",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +245,11 @@ class LockFigures:
     failed_upgrades: int
     wait_ns: int
     longest_ns: int
+
+    @property
+    def used(self) -> bool:
+        """Whether anybody ever took it, or tried to become a seeker."""
+        return bool(self.locks or self.failed_upgrades)
 
     def since(self, before: LockFigures) -> LockFigures:
         return LockFigures(
@@ -242,12 +294,21 @@ def locks_table(figures: Sequence[LockFigures], seconds: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _watch(address: str, interval: float, timeout: float, out: TextIO) -> int:
-    if interval <= 0:
+def legend(labels: Iterable[str]) -> str:
+    """What stands in the table: its columns, and what the locks of `labels` guard."""
+    guards = [f"{label}: {GUARDS[label]}" for label in labels if label in GUARDS]
+    lines = [*_COLUMNS, *guards, "More: docs/locking.md"]
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _watch(address: str, options: argparse.Namespace, out: TextIO) -> int:
+    interval, timeout = options.watch, options.timeout
+    if not 0 < interval < threading.TIMEOUT_MAX:
         raise ClientError("--watch needs a time above 0")
     clear = "\x1b[H\x1b[2J" if out.isatty() else ""
     before = parse_locks(ask(address, "show locks json", timeout))
     then = time.monotonic()
+    explained = False
     try:
         while True:
             time.sleep(interval)
@@ -256,9 +317,15 @@ def _watch(address: str, interval: float, timeout: float, out: TextIO) -> int:
             added = [
                 figures.since(before[label]) if label in before else figures
                 for label, figures in current.items()
+                if figures.used or options.all
             ]
-            out.write(clear + locks_table(added, now - then) + ("" if clear else "\n"))
+            table = locks_table(added, now - then) if added else "no lock has been used yet\n"
+            if clear:
+                out.write(f"{clear}{table}\n{legend(current)}")
+            else:
+                out.write(f"{table}\n" if explained else f"{legend(current)}{table}\n")
             out.flush()
+            explained = True
             before, then = current, now
     except KeyboardInterrupt:
         return 0

@@ -1,16 +1,20 @@
 """`mtproxy demo`: two small origin servers and the proxy in front of them, to be tried with curl.
 
 The origin servers are threads of this process; the proxy is a child process running a configuration
-that is written to a temporary directory. Ctrl-C or SIGTERM stops everything and removes the
-directory.
+that is written to a temporary directory. Ctrl-C, SIGTERM or a closed terminal (SIGHUP) stops
+everything and removes the directory. The proxy never outlives this process, however it ends: see
+`proxy_main`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import errno
 import itertools
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -23,11 +27,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from mtproxy.cli.client import ClientError, ask
+from mtproxy.config.cpumap import MAX_THREADS
 
 DEFAULT_PORT = 8080
 #: how long the proxy may take to start and to stop, in seconds
 START_LIMIT = 15.0
 STOP_LIMIT = 5.0
+#: prctl(2): the signal to get when the parent ends
+_PR_SET_PDEATHSIG = 1
+#: what the child process runs: its parent's id, then the words of the command line
+_CHILD = "import sys; from mtproxy.cli.demo import proxy_main; sys.exit(proxy_main(sys.argv[1:]))"
 
 CONFIG = """\
 # Written by `mtproxy demo`.
@@ -111,15 +120,20 @@ def demo(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--port", type=int, default=DEFAULT_PORT, help="port of the proxy (default: %(default)s)"
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads (default: one per CPU)")
-    parser.add_argument("--log", action="store_true", help="print the proxy's log")
+    parser.add_argument(
+        "--threads",
+        type=_threads,
+        metavar="N",
+        help=f"threads of the proxy, 1 to {MAX_THREADS} (default: one per CPU)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not print a line per request")
     options = parser.parse_args(list(argv))
     problem = _port_problem(options.port)
     if problem:
-        print(f"mtproxy demo: {problem}", file=sys.stderr)
+        _complain(problem)
         return 1
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="mtproxy-demo-") as directory:
         origins = [Origin("one"), Origin("two")]
@@ -128,6 +142,49 @@ def demo(argv: Sequence[str]) -> int:
         finally:
             for origin in origins:
                 origin.close()
+
+
+def proxy_main(argv: Sequence[str]) -> int:
+    """The child process: run the proxy, and end with the parent whose id is the first word.
+
+    The kernel kills this process when the parent's main thread, which started it, ends. Python's
+    `preexec_fn` could ask for that too, but is unsafe in a process with threads.
+    """
+    parent = int(argv[0])
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
+    if os.getppid() != parent:  # it ended before the kernel knew what to do then
+        return 1
+    sys.argv[1:] = argv[1:]
+    runpy.run_module("mtproxy", run_name="__main__")  # ends with SystemExit
+    return 0
+
+
+def _threads(text: str) -> int:
+    """A number of threads, for argparse."""
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MAX_THREADS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MAX_THREADS}")
+    return int(text)
+
+
+def _say(text: str) -> bool:
+    """Print to standard output. False: nobody reads it any more (`| head`, a closed terminal)."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        # What is buffered would fail again at exit.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        return False
+    return True
+
+
+def _complain(text: str) -> None:
+    """Print to standard error, which may be as gone as standard output."""
+    with contextlib.suppress(OSError):
+        print(f"mtproxy demo: {text}", file=sys.stderr, flush=True)
 
 
 def _port_problem(port: int) -> str | None:
@@ -143,12 +200,19 @@ def _port_problem(port: int) -> str | None:
             if error.errno == errno.EADDRINUSE:
                 return (
                     f"port {port} of 127.0.0.1 is taken by another program. "
-                    f"Choose another one: mtproxy demo --port {_free_port()}"
+                    f"Choose another one: {_command_with_port(_free_port())}"
                 )
             if error.errno == errno.EACCES:
                 return f"no permission to listen on port {port}: choose one above 1023 with --port"
             return f"cannot listen on port {port}: {error.strerror}"
     return None
+
+
+def _command_with_port(port: int) -> str:
+    """The command that starts the demonstration on another port, as the user started it."""
+    if os.environ.get("MAKELEVEL"):
+        return f'make run ARGS="--port {port}"'
+    return f"{_own_command()} demo --port {port}"
 
 
 def _free_port() -> int:
@@ -166,27 +230,32 @@ def _run(
     config.write_text(
         CONFIG.format(
             runtime=runtime,
-            log="    log stdout format raw local0\n" if options.log else "",
+            log="" if options.quiet else "    log stdout format raw local0\n",
             threads=f"    nbthread {options.threads}\n" if options.threads else "",
             port=options.port,
             first=origins[0].port,
             second=origins[1].port,
         )
     )
-    proxy = subprocess.Popen([sys.executable, "-m", "mtproxy", "-db", "-q", "-f", str(config)])
+    # A process group of its own: Ctrl-C reaches this process alone, which stops the proxy.
+    proxy = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, str(os.getpid()), "-db", "-f", str(config)],
+        process_group=0,
+    )
     try:
         if not _wait_until_ready(proxy, str(runtime), stop):
             if stop.is_set():
                 return 0
-            print("mtproxy demo: the proxy did not start; see its messages above", file=sys.stderr)
+            _complain("the proxy did not start; its messages are above")
             return 1
-        print(_welcome(options.port, origins, runtime, config), flush=True)
+        if not _say(_welcome(options, origins, runtime, config)):
+            return 0
         while not stop.wait(0.2):
             code = proxy.poll()
             if code is not None:
-                print(f"mtproxy demo: the proxy ended with exit code {code}", file=sys.stderr)
+                _complain(f"the proxy ended with exit code {code}")
                 return 1
-        print("\nmtproxy demo: stopping", flush=True)
+        _say("\nmtproxy demo: stopping")
         return 0
     finally:
         _stop(proxy)
@@ -215,8 +284,10 @@ def _stop(proxy: subprocess.Popen[bytes]) -> None:
     proxy.wait()
 
 
-def _welcome(port: int, origins: Sequence[Origin], runtime: Path, config: Path) -> str:
-    command = _own_command()
+def _welcome(
+    options: argparse.Namespace, origins: Sequence[Origin], runtime: Path, config: Path
+) -> str:
+    command, port = _own_command(), options.port
     lines = [
         "mtproxy demo: two origin servers and the proxy in front of them",
         "",
@@ -233,6 +304,8 @@ def _welcome(port: int, origins: Sequence[Origin], runtime: Path, config: Path) 
         "",
         "Ctrl-C stops it.",
     ]
+    if not options.quiet:
+        lines.append("Below is a line for every request (--quiet: none).")
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from mtproxy.base.report import say
+from mtproxy.cli.known import known_name
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -298,6 +299,12 @@ class CliSession:
 
     def unknown(self, words: Sequence[str]) -> str:
         """The answer to words that are no command."""
+        name = known_name(words)
+        if name is not None:
+            return (
+                f"{self.severity_prefix(ERR)}Unsupported command: HAProxy's '{name}' is known but "
+                "not supported by mtproxy yet; 'help' lists what is.\n"
+            )
         close = self.commands.resembling(words, self.level) if words else []
         if close:
             head = "Unknown command, but these come close to it:\n"
@@ -311,7 +318,7 @@ class CliSession:
     def help(self, words: Sequence[str]) -> str:
         """The answer to `help [words]`."""
         shown = self.commands.beginning_with(words, self.level)
-        if not shown:
+        if not shown and known_name(words) is None:
             shown = self.commands.resembling(words, self.level) if words else []
         if not shown:
             return self.unknown(words)

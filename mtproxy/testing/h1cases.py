@@ -303,7 +303,7 @@ CASES: Final[list[Case]] = [
         b"Content-Length: 2\r\n\r\nok",
     ),
     *_responses(
-        "Fields of a response",
+        "Fields of a response before `Content-Length: 2`",
         [
             (b"X: a\r\n b", "obs-fold: RFC 9112 5.2 lets us replace it by 502"),
             (b"X : a", "an attack on proxies"),
@@ -317,7 +317,7 @@ CASES: Final[list[Case]] = [
         b"Content-Length: 2\r\n\r\nok",
     ),
     *_responses(
-        "Fields of a response",
+        "Fields of a response without another length",
         [
             (b"X: a", "no length: until the server closes"),
             (b"Content-Length: +2", "no number"),
@@ -327,7 +327,7 @@ CASES: Final[list[Case]] = [
         b"\r\nok",
     ),
     *_responses(
-        "Fields of a response",
+        "Fields of a response with a chunked body",
         [
             (b"Transfer-Encoding: chunked", "the plain case"),
             (b"Content-Length: 2\r\nTransfer-Encoding: chunked", "chunked wins, then closes"),

@@ -85,13 +85,23 @@ def kill_marked(mark: str) -> int:
     """Kills every process that has `mark` ("NAME=value") in its environment, as only descendants
     of whoever set it do: also those that made themselves daemons. Returns how many there were.
     """
-    wanted = mark.encode()
-    count = 0
+    killed: set[int] = set()
+    # A process that forks just now has a child that one look may miss.
+    while found := _marked(mark.encode()) - killed:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+    return len(killed)
+
+
+def _marked(mark: bytes) -> set[int]:
+    """The other processes with `mark` in their environment."""
+    found = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):  # gone meanwhile, or somebody else's
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                os.kill(int(entry.name), signal.SIGKILL)
-                count += 1
-    return count
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.add(int(entry.name))
+    return found

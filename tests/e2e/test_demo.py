@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from mtproxy.testing.server import free_port
 from mtproxy.testing.waiting import wait_until
-from mtproxy.testing.wire import connect
+from mtproxy.testing.wire import connect, refused
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,8 +25,11 @@ ROOT = Path(__file__).resolve().parents[2]
 class Demo:
     """A running demonstration; its output is collected by a thread."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, made: bool = False) -> None:
         env = os.environ | {"PYTHONPATH": str(ROOT)}
+        env.pop("MAKELEVEL", None)
+        if made:
+            env["MAKELEVEL"] = "1"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mtproxy", "demo", *options],
             stdout=subprocess.PIPE,
@@ -66,9 +70,8 @@ def port() -> int:
 
 @pytest.fixture
 def demo(port: int) -> Iterator[Demo]:
-    running = Demo("--port", str(port), "--threads", "1", "--log")
+    running = Demo("--port", str(port), "--threads", "1")
     yield running
-    # not with SIGKILL, which would leave the proxy behind
     running.stop()
 
 
@@ -89,7 +92,14 @@ def runtime_socket(output: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def proxy_pid(demo: Demo) -> int:
+    """The process that serves, asked over its runtime socket."""
+    with connect(runtime_socket(demo.output)) as wire:
+        wire.send(b"show info\n")
+        return int(re.search(rb"\nPid: (\d+)\n", wire.read_to_end())[1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_demo(demo: Demo, port: int, how: int):
     demo.wait_for("Ctrl-C stops it.")
     assert f"curl -i http://127.0.0.1:{port}/hello" in demo.output
@@ -130,16 +140,18 @@ def test_bodies_reach_the_origin(demo: Demo, port: int):
         assert b"sent 5 bytes" in response.body
 
 
-def test_port_is_taken():
+@pytest.mark.parametrize("made", [False, True])
+def test_port_is_taken(made: bool):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
         taken = other.getsockname()[1]
-        running = Demo("--port", str(taken))
+        running = Demo("--port", str(taken), made=made)
         assert running.process.wait(20) == 1
         running.stop()
     assert f"port {taken} of 127.0.0.1 is taken by another program" in running.output
-    found = re.search(r"mtproxy demo --port (\d+)", running.output)
+    hint = r'make run ARGS="--port (\d+)"' if made else r"-m mtproxy demo --port (\d+)"
+    found = re.search(hint, running.output)
     assert found is not None
     assert found[1] != str(taken)
 
@@ -153,10 +165,57 @@ def test_no_such_port():
 
 def test_proxy_that_dies_ends_the_demonstration(demo: Demo):
     demo.wait_for("Ctrl-C stops it.")
-    path = runtime_socket(demo.output)
-    with connect(path) as wire:
-        wire.send(b"show info\n")
-        pid = int(re.search(rb"\nPid: (\d+)\n", wire.read_to_end())[1])  # type: ignore[index]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(proxy_pid(demo), signal.SIGKILL)
     assert demo.process.wait(20) == 1
     demo.wait_for("the proxy ended with exit code -9")
+
+
+def test_the_proxy_does_not_survive_a_killed_demonstration(demo: Demo, port: int):
+    demo.wait_for("Ctrl-C stops it.")
+    directory = Path(runtime_socket(demo.output)).parent
+    demo.process.kill()
+    demo.process.wait(20)
+    wait_until(lambda: refused(("127.0.0.1", port)), "the proxy to end")
+    shutil.rmtree(directory)  # nobody else is left to do it
+
+
+@pytest.mark.parametrize("number", ["0", "65", "500", "-1", "two"])
+def test_number_of_threads(number: str):
+    running = Demo(f"--threads={number}")
+    assert running.process.wait(20) == 2
+    running.stop()
+    assert f"'{number}' is no number from 1 to 64" in running.output
+
+
+def test_quiet(port: int):
+    running = Demo("--port", str(port), "--threads", "1", "--quiet")
+    try:
+        running.wait_for("Ctrl-C stops it.")
+        get(port, "/silence")
+    finally:
+        assert running.stop() == 0
+    assert "/silence" not in running.output
+
+
+def test_output_that_nobody_reads(port: int):
+    """As in `mtproxy demo | head -3`: no traceback, and the proxy ends too."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "mtproxy", "demo", "--port", str(port), "--threads", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    with running.stderr:
+        try:
+            assert running.wait(20) == 0
+        finally:
+            running.kill()
+            running.wait()
+        messages = running.stderr.read()
+    assert "Traceback" not in messages
+    assert "Error" not in messages
+    assert refused(("127.0.0.1", port))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -111,3 +112,13 @@ def test_the_versions_answer_those_who_look_for_haproxy() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", kept[0].split()[2])
     assert kept[1] == "  TARGET  = linux-glibc"
     assert re.search(r"^Feature list :.* \+EPOLL .*-OPENSSL ", long, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("gil", "text"), [(True, "with the GIL"), (False, "free-threaded")])
+def test_the_version_claims_no_more_than_is_true(
+    monkeypatch: pytest.MonkeyPatch, gil: bool, text: str
+) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: gil, raising=False)
+    first = version_text(1).splitlines()[0]
+    assert text in first
+    assert ("free-threaded" in first) is not gil

@@ -16,6 +16,7 @@ import pytest
 from mtproxy.__main__ import CLIENTS, main
 from mtproxy.cli import client
 from mtproxy.cli.client import ClientError, LockFigures, ask, choose_socket, locks_table
+from mtproxy.sync.labels import LABELS
 
 type Serve = Callable[..., str]
 
@@ -59,7 +60,9 @@ def test_ctl_prints_the_answer(serve: Serve):
     assert serve.asked == [b"show info; show stat\n"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("answer", [b"Unknown command, but\n\n", b"Permission denied\n\n"])
+@pytest.mark.parametrize(
+    "answer", [b"Unknown command, but\n\n", b"Unsupported command: x\n\n", b"Permission denied\n\n"]
+)
 def test_ctl_says_by_its_exit_code_that_it_was_refused(serve: Serve, answer: bytes):
     assert client.ctl(["-S", serve(answer), "x"], io.StringIO()) == 1
 
@@ -124,8 +127,10 @@ def test_choice_of_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     demo.mkdir()
     with socket.socket(socket.AF_UNIX) as sock, socket.socket(socket.AF_UNIX) as of_a_demo:
         of_a_demo.bind(str(demo / "runtime.sock"))
+        of_a_demo.listen(1)
         assert choose_socket(None) == str(demo / "runtime.sock")
         sock.bind(str(tmp_path / "b"))
+        sock.listen(1)
         monkeypatch.setattr(client.os, "geteuid", lambda: os.getuid() + 1)
         if os.getuid() != 0:  # a socket of root's is trusted
             with pytest.raises(ClientError):
@@ -135,6 +140,32 @@ def test_choice_of_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setenv(client.SOCKET_VARIABLE, "env")
         assert choose_socket(None) == "env"
         assert choose_socket("named") == "named"
+
+
+def test_a_stale_socket_does_not_hide_a_live_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.delenv(client.SOCKET_VARIABLE, raising=False)
+    stale, live = str(tmp_path / "a"), str(tmp_path / "b")
+    monkeypatch.setattr(client, "USUAL_SOCKETS", (stale, live))
+    monkeypatch.setattr(client.tempfile, "gettempdir", lambda: str(tmp_path))
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(stale)
+    with pytest.raises(ClientError, match=f"tried: nobody listens on {stale}"):
+        choose_socket(None)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(live)
+        listener.listen(1)
+        assert choose_socket(None) == live
+
+
+@pytest.mark.parametrize("program", [client.ctl, client.locks])
+def test_help_names_the_usual_places(
+    program: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit):
+        program(["--help"])
+    shown = "".join(capsys.readouterr().out.split())
+    for path in client.USUAL_SOCKETS:
+        assert path in shown
 
 
 # --- locks
@@ -161,10 +192,12 @@ def test_options_of_locks(serve: Serve, option: str, command: bytes):
     assert serve.asked == [command]  # type: ignore[attr-defined]
 
 
-def test_watch_shows_what_was_added(serve: Serve, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("every", [False, True])
+def test_watch_shows_what_was_added(serve: Serve, monkeypatch: pytest.MonkeyPatch, every: bool):
     def answer(locks: int, wait_ns: int) -> bytes:
         one = figures("TASK_WQ", write_locks=locks, write_wait_ns=wait_ns, write_waits=locks // 10)
-        return json.dumps([one, figures("SERVER", read_locks=5)]).encode() + b"\n\n"
+        others = [figures("SERVER", read_locks=5), figures("OTHER")]
+        return json.dumps([one, *others]).encode() + b"\n\n"
 
     path = serve(answer(1000, 0), answer(3000, 4_000_000))
     clock = iter([10.0, 12.0])
@@ -178,12 +211,26 @@ def test_watch_shows_what_was_added(serve: Serve, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(client.time, "sleep", sleep)
     monkeypatch.setattr(client.time, "monotonic", lambda: next(clock))
     out = io.StringIO()
-    assert client.locks(["-S", path, "--watch", "2"], out) == 0
-    lines = out.getvalue().splitlines()
+    assert client.locks(["-S", path, "--watch", "2", *(["--all"] if every else [])], out) == 0
+    text = out.getvalue().splitlines()
+    comment = "\n".join(line for line in text if line.startswith("#"))
+    assert "# TASK_WQ: " in comment
+    assert "docs/locking.md" in comment
+    lines = [line for line in text if line and not line.startswith("#")]
     assert lines[0].split()[0] == "LOCK"
     assert lines[1].split() == ["TASK_WQ", "1000", "100.0", "2.000", "2000.0", "0.0", "0.000"]
-    assert lines[2].split()[:2] == ["SERVER", "0"]
+    rest = [line.split()[:2] for line in lines[2:]]
+    assert rest == [["OTHER", "0"]] * every + [["SERVER", "0"]]
     assert naps == [2.0, 2.0]
+
+
+def test_the_legend_explains_every_label_and_column():
+    text = client.legend(label.name for label in LABELS)
+    assert set(client.GUARDS) == {label.name for label in LABELS}
+    for name in ("locks/s", "waits/s", "wait ms/s", "ns/lock", "failed up/s", "longest ms"):
+        assert f"{name}: " in text
+        assert name in locks_table([], 1.0)
+    assert max(map(len, text.splitlines())) < 100
 
 
 def test_watch_of_something_else(serve: Serve, capsys: pytest.CaptureFixture[str]):

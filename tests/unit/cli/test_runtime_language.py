@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from mtproxy.cli.commands import COMMANDS
+from mtproxy.cli.known import HAPROXY_COMMANDS, known_name
 from mtproxy.cli.runtime import (
     INFO,
     MAX_PENDING,
@@ -308,6 +310,30 @@ def test_unknown_lists_what_comes_close(typed: str):
     assert got.startswith("Unknown command, but these come close to it:\n")
     assert "  show echo [<word>]*                     : echo\n" in got
     assert "set thing" not in got
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("show table t", "show table"),
+        ("set maxconn server b/s 1", "set maxconn"),
+        ("trace", "trace"),
+    ],
+)
+def test_what_haproxy_knows_is_no_typing_error(typed: str, name: str):
+    for words in (typed, f"help {typed}"):
+        got = talk(words.encode() + b"\n").decode()
+        assert got == (
+            f"Unsupported command: HAProxy's '{name}' is known but not supported by mtproxy yet; "
+            "'help' lists what is.\n\n"
+        )
+
+
+def test_no_known_name_hides_a_command():
+    for command in COMMANDS.commands:
+        assert known_name(command.words) is None
+    for words in HAPROXY_COMMANDS:
+        assert COMMANDS.find(words) is None
 
 
 def test_help_lists_by_the_beginning():

@@ -5,10 +5,12 @@ MTPROXY_UPDATE_GOLDEN=1 writes the tables of the page anew.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,13 +118,41 @@ def test_the_page_has_every_table() -> None:
     assert found == list(TABLES)
 
 
+def write_table(page: Path, name: str, table: str) -> None:
+    """Replace one table. Several test processes may do so at once: they take turns by a lock on the
+    folder, and readers see the old page or the new one.
+    """
+    folder = os.open(page.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        text = page.read_text()
+        text = MARKED.sub(lambda m: m[1] + table + m[4] if m[2] == name else m[0], text)
+        new = page.with_name(f".{page.name}.{os.getpid()}")
+        new.write_text(text)
+        new.chmod(page.stat().st_mode)
+        new.replace(page)
+    finally:
+        os.close(folder)
+
+
+def test_tables_written_at_once_are_all_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- table: {n} -->\nold<!-- end -->\n" for n in TABLES))
+    # each opens the folder by itself, so the lock is between threads as between processes
+    with ThreadPoolExecutor(len(TABLES)) as pool:
+        for done in [pool.submit(write_table, page, n, f"new {n}") for n in TABLES]:
+            done.result(60)
+    found = {match[2]: match[3] for match in MARKED.finditer(page.read_text())}
+    assert found == {name: f"new {name}" for name in TABLES}
+    assert list(tmp_path.iterdir()) == [page]
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_current(name: str) -> None:
-    text = PAGE.read_text()
     expected = "\n" + TABLES[name]() + "\n\n"
     if os.environ.get("MTPROXY_UPDATE_GOLDEN"):
-        text = MARKED.sub(lambda m: m[1] + expected + m[4] if m[2] == name else m[0], text)
-        PAGE.write_text(text)
+        write_table(PAGE, name, expected)
+    text = PAGE.read_text()
     current = {match[2]: match[3] for match in MARKED.finditer(text)}
     assert current[name] == expected
 

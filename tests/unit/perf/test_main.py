@@ -33,3 +33,24 @@ def test_wrong_words_are_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         perf_main.main(words)
     assert stopped.value.code == 2
+
+
+def test_help_describes_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        perf_main.parse(["--help"])
+    described = capsys.readouterr().out.partition("benchmarks:")[2]
+    for name in ("http", "tcp", "start"):
+        assert f"\n  {name} " in described
+
+
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [
+        (["http"], 5),
+        (["start"], 10),
+        (["start", "--rounds", "2"], 2),
+        (["tcp", "--rounds", "2"], 2),
+    ],
+)
+def test_rounds(words: list[str], rounds: int) -> None:
+    assert perf_main.parse(words).rounds == rounds

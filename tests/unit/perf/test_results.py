@@ -37,6 +37,7 @@ def test_bounds(bound: float, at_most: bool, met: bool) -> None:
     assert found.met is met
     (line,) = ratio_lines([found])
     assert ("MISSED" in line) is not met
+    assert f"at {'most' if at_most else 'least'} {bound:g}" in line
 
 
 def test_no_bound_no_verdict() -> None:

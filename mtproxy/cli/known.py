@@ -1,0 +1,35 @@
+"""Names of runtime commands that HAProxy knows and this program does not, so that they are told
+from typing errors.
+
+From the management guide (9.3) and HAProxy 2.6's `help`, with a few of later versions. Immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NAMES = """
+    abort ssl; add acl; add map; add server; add ssl; clear acl; clear map; clear table;
+    commit acl; commit map; commit ssl; debug dev; del acl; del map; del server; del ssl;
+    disable agent; disable dynamic-cookie; disable frontend; disable health; dump stats-file;
+    dump ssl; enable agent; enable dynamic-cookie; enable frontend; enable health;
+    experimental-mode; expert-mode; get acl; get map; get var; httpclient; mcli-debug-mode;
+    new ssl; prepare acl; prepare map; reload; set anon; set dynamic-cookie-key; set map;
+    set maxconn; set profiling; set rate-limit; set ssl; set table; set var; show acl; show anon;
+    show cache; show dev; show events; show libs; show map; show peers; show pools; show proc;
+    show profiling; show quic; show resolvers; show schema; show ssl; show table; show tasks;
+    show tls-keys; show trace; shutdown frontend; shutdown session; shutdown sessions; trace;
+    update ssl
+"""
+
+#: the beginnings of those commands
+HAPROXY_COMMANDS = frozenset(tuple(name.split()) for name in _NAMES.split(";"))
+
+
+def known_name(words: Sequence[str]) -> str | None:
+    """The command of HAProxy's that `words` begin with, if it is one that is missing here."""
+    for length in (2, 1):
+        name = tuple(words[:length])
+        if len(name) == length and name in HAPROXY_COMMANDS:
+            return " ".join(name)
+    return None
