@@ -376,3 +376,22 @@ def test_set_dumpable_without_ctypes(proxy, origin: Origin) -> None:
     running = proxy("global\n    set-dumpable\n" + http(origin.port))
     assert running.connect().request(GET).status == 200
     assert "cannot set the dumpable flag: this Python has no ctypes" in running.output()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its root directory")
+def test_chroot(proxy, origin: Origin, tmp_path: Path) -> None:
+    """Nothing of the program is looked for after the start: in there is nothing."""
+    jail = tmp_path / "jail"
+    jail.mkdir()
+    running = proxy(f"global\n    chroot {jail}\n    uid 65534\n" + http(origin.port))
+    assert os.readlink(f"/proc/{running.pid}/root") == str(jail)
+    for _ in range(2):
+        with running.connect() as wire:
+            assert wire.request(GET).status == 200
+            assert wire.request("GET / HTTP/1.1\nno colon").status == 400
+    for command in ("show info json", "show stat json", "show errors", "shwo info", "show fd"):
+        answer = running.cli(command)
+        assert answer
+        assert "Internal error" not in answer
+    running.cli("disable server be/s1")
+    assert running.server_status("be", "s1") == "MAINT"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import pytest
-
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.stream.conf import BackConf, FrontConf
 
@@ -19,25 +17,6 @@ def front(tune: dict[str, Any] | None = None, **fields: Any) -> FrontConf:
 
 def back(tune: dict[str, Any] | None = None, **fields: Any) -> BackConf:
     return BackConf(ProxySettings("be", 1, "backend", **fields), GlobalSettings(tune=tune or {}))
-
-
-@pytest.mark.parametrize(
-    ("uri", "target", "answered"),
-    [
-        (b"/health", b"/health", True),
-        (b"/health", b"http://www.example.com/health", True),
-        (b"/health", b"/hEAlth", False),
-        (b"/health", b"/health?x", False),
-        (b"/health", b"/health/", False),
-        (b"/health", b"*", False),
-        (b"http://a/health", b"http://a/health", True),
-        (b"http://a/health", b"/health", False),
-        (b"http://a/health", b"http://b/health", False),
-        (b"*", b"*", True),
-    ],
-)
-def test_monitor_uri(uri: bytes, target: bytes, *, answered: bool) -> None:
-    assert front(monitor_uri=uri).is_monitored(target) is answered
 
 
 def test_sockets_are_left_alone_when_nothing_is_said() -> None:
