@@ -24,7 +24,7 @@ def ctx() -> Iterator[ThreadContext]:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    pipe = Pipe(1 << 20)
+    pipe = Pipe()
     yield pipe
     pipe.close()
 
