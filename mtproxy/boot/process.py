@@ -119,12 +119,17 @@ def make_dumpable(prctl: Prctl) -> None:
         raise ProcessError("cannot set the dumpable flag: the kernel refuses")
 
 
-def stop_others(pids: Iterable[int], *, at_once: bool) -> None:
-    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st)."""
+def stop_others(pids: Iterable[int], *, at_once: bool) -> list[str]:
+    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st).
+
+    Returns what failed: no reason not to serve.
+    """
+    failures = []
     for pid in pids:
         try:
             os.kill(pid, signal.SIGTERM if at_once else signal.SIGUSR1)
         except ProcessLookupError:
             continue  # it has ended by itself
-        except PermissionError as e:
-            raise ProcessError(f"cannot signal process {pid}: {e.strerror}") from e
+        except OSError as e:
+            failures.append(f"cannot signal process {pid}: {e.strerror}")
+    return failures
