@@ -62,27 +62,30 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     fixed = fixed_descriptors(settings, nbthread)
     maxconn = cmdline_maxconn or glob.maxconn
     warnings: list[str] = []
+    budget = 0
     if maxconn is None:
         budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
         per_connection = 2 + 2 / _CONNECTIONS_PER_PIPE
         maxconn = max(_MIN_MAXCONN, int((budget - fixed) / per_connection))
-    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn)
-    if needed > ceiling and _raise_hard_limit(needed):
-        soft = hard = ceiling = needed
-    elif needed > ceiling:
+    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn, min(budget, ceiling))
+    # Pipes are a convenience: they get what connections leave, so that none of these is refused
+    # for want of a descriptor while splicing goes on.
+    wanted = glob.maxpipes
+    if wanted is None:
+        wanted = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
+    if needed > ceiling and _raise_hard_limit(needed + 2 * wanted):
+        soft = hard = ceiling = needed + 2 * wanted
+    if needed > ceiling:
         message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
         if glob.strict_limits:
             raise LimitError(f"{message}.")
         warnings.append(f"{message}; going on with what is allowed ('no strict-limits').")
         needed = ceiling
         maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
-    # Pipes are a convenience: they get what connections leave, so that none of these is refused
-    # for want of a descriptor while splicing goes on.
-    wanted = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
     limit = max(needed, min(ceiling, fixed + 2 * maxconn + 2 * wanted))
     pipes = max(0, min(wanted, (limit - fixed - 2 * maxconn) // 2))
     needed = max(needed, fixed + 2 * maxconn + 2 * pipes)
-    if soft != resource.RLIM_INFINITY and soft < needed <= ceiling:
+    if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     return Limits(maxconn, pipes // nbthread, needed, tuple(warnings))
 

@@ -11,7 +11,7 @@ import pwd
 import resource
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mtproxy.base.settings import GlobalSettings
 
@@ -92,20 +92,31 @@ def confine(settings: GlobalSettings) -> None:
 _PR_SET_DUMPABLE = 4
 
 
-def make_dumpable() -> None:
-    """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
-    its user (manual 3.1). Raises ProcessError where that is not possible: no reason to stop.
+type Prctl = Callable[[int, int, int, int, int], int]
+
+
+def find_prctl() -> Prctl:
+    """The system call that `make_dumpable` needs. Raises ProcessError.
+
+    To be looked for before `confine`: another user may not see our Python's files.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
     try:
         # rarely used, and a Python without libffi lacks it
         import ctypes
     except ImportError as e:
         raise ProcessError("cannot set the dumpable flag: this Python has no ctypes") from e
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
-        raise ProcessError(f"cannot set the dumpable flag: {os.strerror(ctypes.get_errno())}")
+    prctl: Prctl = ctypes.CDLL(None, use_errno=True).prctl
+    return prctl
+
+
+def make_dumpable(prctl: Prctl) -> None:
+    """`set-dumpable`: have the kernel write a core file of a crash although the process has changed
+    its user (manual 3.1). Raises ProcessError where that is not possible: no reason to stop.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    if prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0):
+        raise ProcessError("cannot set the dumpable flag: the kernel refuses")
 
 
 def stop_others(pids: Iterable[int], *, at_once: bool) -> list[str]:

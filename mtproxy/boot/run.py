@@ -60,6 +60,12 @@ def run(settings: Settings, options: CommandLine) -> int:
             tell("alert", failure)
         tell("alert", "[mtproxy.main()] Some protocols failed to start their listeners! Exiting.")
         return 1
+    prctl = None
+    if glob.set_dumpable:
+        try:
+            prctl = process.find_prctl()
+        except process.ProcessError as e:
+            tell("warning", f"[mtproxy.main()] {e}")
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
@@ -70,9 +76,9 @@ def run(settings: Settings, options: CommandLine) -> int:
         tell("alert", f"[mtproxy.main()] {e}")
         return 1
 
-    if glob.set_dumpable:
+    if prctl is not None:
         try:
-            process.make_dumpable()
+            process.make_dumpable(prctl)
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
     if options.check_locks:
@@ -92,9 +98,9 @@ def run(settings: Settings, options: CommandLine) -> int:
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
 
     def setup(ctx: ThreadContext) -> None:
+        ctx.pipe_size = pipe_size
         ctx.pipes_left = found.pipes
         ctx.shed = shed_idle
-        ctx.pipe_size = pipe_size
         ctx.room = room = build.build_room(ctx, shared)
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)

@@ -41,14 +41,6 @@ def target_form(method: bytes, target: bytes) -> int:
     raise BadMessage(400, "bad request target", len(method) + 1)
 
 
-def path_of(target: bytes) -> bytes:
-    """The path with its query of a valid target; b"" where there is none (`*`, host:port)."""
-    if target.startswith(b"/"):
-        return target
-    match = _match_absolute(target)
-    return b"" if match is None else match.group(5) or b""
-
-
 def split_port(host: bytes) -> tuple[bytes, bytes]:
     """`(name, port)` of a Host value; the port keeps its colon and is b"" when there is none."""
     colon = host.rfind(b":")

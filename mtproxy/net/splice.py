@@ -12,6 +12,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from mtproxy.sched.context import DEFAULT_PIPE_SIZE
+
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
 
@@ -24,7 +26,7 @@ class Pipe:
 
     __slots__ = ("level", "rd", "size", "wr")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int = DEFAULT_PIPE_SIZE) -> None:
         """`size` is what it is asked to hold, bytes; an unprivileged process may get less."""
         self.rd, self.wr = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.level = 0
@@ -52,8 +54,8 @@ class Pipe:
 
 
 def take_pipe(ctx: ThreadContext) -> Pipe | None:
-    """An empty pipe; None at the limit, without descriptors, or where splice() is turned off: then
-    the caller copies instead.
+    """An empty pipe, or None when splice() is turned off, at the limit, or without descriptors:
+    then the caller copies instead.
     """
     if not ctx.pipe_size:
         return None

@@ -134,13 +134,13 @@ class ThreadContext:
         self.stopping = False
         #: idle splice pipes, kept by net.splice
         self.pipes: list[Any] = []
+        #: what such a pipe is asked to hold (tune.pipesize), bytes; 0: splice() is not used
+        self.pipe_size = DEFAULT_PIPE_SIZE
         #: how many more pipes may be made, see boot.limits
         self.pipes_left = 1 << 30
         #: closes some of what this thread can do without, because no descriptor is left; returns
         #: whether it closed any
         self.shed: Callable[[ThreadContext], bool] = _nothing_to_shed
-        #: what such a pipe is asked to hold (tune.pipesize), bytes; 0: splice() is not used
-        self.pipe_size = DEFAULT_PIPE_SIZE
         #: the runtime objects of this thread, put here by boot (frontends, backends, …)
         self.room: Any = None
 

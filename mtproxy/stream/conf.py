@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
-from mtproxy.http.uri import path_of
 from mtproxy.net.sockets import buffer_options, keepalive_options
 
 #: a timeout that never expires, still a number that can be added to a tick
@@ -89,16 +88,6 @@ class FrontConf:
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.monitor_uri = proxy.monitor_uri
-
-    def is_monitored(self, target: bytes) -> bool:
-        """Whether `monitor-uri`, which is set, answers this request target.
-
-        A path is compared with the target's path, which may stand in an absolute URI; anything else
-        with the whole target (verified against 2.6).
-        """
-        uri = self.monitor_uri
-        assert uri is not None
-        return target == uri or (uri.startswith(b"/") and path_of(target) == uri)
 
 
 class BackConf:

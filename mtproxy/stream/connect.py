@@ -166,7 +166,7 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
     mark = conn.mark
     if (
         mark.server is not srv
-        or mark.epoch != srv.shared.epoch
+        or mark.epoch != srv.epoch
         or mark.reused >= srv.max_reuse
         or not is_quiet(conn)
     ):
@@ -176,8 +176,8 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
 
 
 def purge_idle(srv: Server, now: int) -> None:
-    """Close idle connections that nobody has used for `pool-purge-delay`, or whose server went
-    down meanwhile.
+    """Close idle connections that nobody has used for `pool-purge-delay`, or whose server went down
+    meanwhile.
 
     Called about once a second. A look at the shared state of a server for each request would cost
     more than such a connection does harm: no session is given to a server that is down.

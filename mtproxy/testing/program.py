@@ -53,9 +53,18 @@ def in_shell(before: str = "", redirections: str = "") -> tuple[str, ...]:
     return ("sh", "-c", f'{before or ":"}; exec "$@" {redirections}', "sh")
 
 
-def run_to_end(command: Sequence[str], seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
-    """Run a command that ends by itself; whatever its exit code is."""
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
+def run_to_end(
+    command: Sequence[str], seconds: float = 20.0, *, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself; whatever its exit code is. `env` is added to ours."""
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env=os.environ | (env or {}),
+    )
 
 
 class Program:

@@ -7,10 +7,12 @@ import os
 import re
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
+from mtproxy.testing import procfs
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program, command_of, find_tool, run_to_end
@@ -294,25 +296,37 @@ def test_daemon(program: str, tmp_path: Path, origin: Origin, way: str) -> None:
     if way == "keywords":
         config, args = f"global\n    daemon\n    pidfile {pid_file}\n{config}", ()
     path.write_text(config)
-    done = run_to_end([*command_of(program), *args, "-f", str(path)])
-    assert done.returncode == 0, done.stderr
-    pid = int(pid_file.read_text())
+    mark = uuid.uuid4().hex
     try:
+        done = run_to_end(
+            [*command_of(program), *args, "-f", str(path)], env={"MTP_DAEMON_TEST": mark}
+        )
+        assert done.returncode == 0, done.stderr
+        pid = int(pid_file.read_text())
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         assert fields[3] == str(pid)  # the leader of a session of its own
         assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
-    finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
-    assert int(pid_file.read_text()) == pid
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
+        assert int(pid_file.read_text()) == pid
+    finally:
+        # also when the pid file never came
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
 
 
 def test_a_daemon_that_cannot_start_says_so(program: str, tmp_path: Path) -> None:
     path, pid_file = tmp_path / "cfg", tmp_path / "pid"
     path.write_text(f"{HTTP}\n{BAD_BIND}")
-    done = run_to_end([*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)])
+    mark = uuid.uuid4().hex
+    try:
+        done = run_to_end(
+            [*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)],
+            env={"MTP_DAEMON_TEST": mark},
+        )
+    finally:
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
     assert done.returncode == 1
     assert "cannot bind socket" in done.stderr
     assert not pid_file.exists()
@@ -337,3 +351,22 @@ def test_set_dumpable_without_ctypes(proxy, origin: Origin) -> None:
     running = proxy("global\n    set-dumpable\n" + http(origin.port))
     assert running.connect().request(GET).status == 200
     assert "cannot set the dumpable flag: this Python has no ctypes" in running.output()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its root directory")
+def test_chroot(proxy, origin: Origin, tmp_path: Path) -> None:
+    """Nothing of the program is looked for after the start: in there is nothing."""
+    jail = tmp_path / "jail"
+    jail.mkdir()
+    running = proxy(f"global\n    chroot {jail}\n    uid 65534\n" + http(origin.port))
+    assert os.readlink(f"/proc/{running.pid}/root") == str(jail)
+    for _ in range(2):
+        with running.connect() as wire:
+            assert wire.request(GET).status == 200
+            assert wire.request("GET / HTTP/1.1\nno colon").status == 400
+    for command in ("show info json", "show stat json", "show errors", "shwo info", "show fd"):
+        answer = running.cli(command)
+        assert answer
+        assert "Internal error" not in answer
+    running.cli("disable server be/s1")
+    assert running.server_status("be", "s1") == "MAINT"

@@ -15,15 +15,15 @@ def settings(**fields: object) -> Settings:
     return Settings(replace(GlobalSettings(), **fields), (), (), {})  # type: ignore[arg-type]
 
 
+def refuse_more(_what: int, limits: tuple[int, int]) -> None:
+    if limits[1] > 1000:
+        raise ValueError("not allowed to raise maximum limit")
+
+
 @pytest.fixture
 def hard_limit(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 1000))
-
-    def setrlimit(_what: int, limits: tuple[int, int]) -> None:
-        if limits[1] > 1000:
-            raise ValueError("not allowed to raise maximum limit")
-
-    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    monkeypatch.setattr(resource, "setrlimit", refuse_more)
     return 1000
 
 

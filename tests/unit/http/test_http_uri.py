@@ -7,7 +7,6 @@ from mtproxy.http.uri import (
     AUTHORITY,
     ORIGIN,
     agree,
-    path_of,
     split_port,
     target_form,
 )
@@ -157,20 +156,3 @@ def test_authority_form(target: bytes, host: bytes | None, new_host: bytes | Non
 def test_authority_form_differs(target: bytes, host: bytes) -> None:
     with pytest.raises(BadMessage):
         agree(target, AUTHORITY, host)
-
-
-@pytest.mark.parametrize(
-    ("target", "path"),
-    [
-        (b"/", b"/"),
-        (b"/a/b?c", b"/a/b?c"),
-        (b"//x/y", b"//x/y"),
-        (b"http://a/b?c", b"/b?c"),
-        (b"http://u:p@[::1]:80/b", b"/b"),
-        (b"http://a", b""),
-        (b"*", b""),
-        (b"a:443", b""),
-    ],
-)
-def test_path(target: bytes, path: bytes) -> None:
-    assert path_of(target) == path

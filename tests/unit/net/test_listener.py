@@ -16,16 +16,6 @@ from mtproxy.testing.pools import poll, run_with, running_pool
 from mtproxy.testing.waiting import wait_until
 
 
-class OpenGate:
-    """No limit, nothing counted."""
-
-    def full(self) -> bool:
-        return False
-
-    def enter(self) -> None:
-        return
-
-
 class Sessions:
     """Starts nothing: keeps what it is given, with the thread it was given on."""
 

@@ -15,7 +15,7 @@ from mtproxy.sched.context import ThreadContext
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    pipe = Pipe(1 << 20)
+    pipe = Pipe()
     yield pipe
     pipe.close()
 

@@ -10,6 +10,7 @@ import pytest
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import ForwardFor, GlobalSettings, ProxySettings, Timeouts
 from mtproxy.stream.conf import FOREVER, BackConf, FrontConf
+from mtproxy.stream.http import _is_monitor
 
 KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
@@ -38,7 +39,8 @@ def back(tune: dict[str, Any] | None = None, **fields: Any) -> BackConf:
     ],
 )
 def test_monitor_uri(uri: bytes, target: bytes, *, answered: bool) -> None:
-    assert front(monitor_uri=uri).is_monitored(target) is answered
+    assert front(monitor_uri=uri).monitor_uri == uri
+    assert _is_monitor(target, uri) is answered
 
 
 def test_sockets_are_left_alone_when_nothing_is_said() -> None:
