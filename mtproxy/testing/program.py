@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -53,6 +53,17 @@ def in_shell(before: str = "", redirections: str = "") -> tuple[str, ...]:
     return ("sh", "-c", f'{before or ":"}; exec "$@" {redirections}', "sh")
 
 
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Our environment and `more`, for a program that starts as an installed one does.
+
+    An installed one has its bytecode. Compiling everything anew at each start would double the time
+    to the first answer.
+    """
+    env = os.environ | (more or {})
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
 def run_to_end(
     command: Sequence[str], seconds: float = 20.0, *, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -63,7 +74,7 @@ def run_to_end(
         capture_output=True,
         text=True,
         timeout=seconds,
-        env=os.environ | (env or {}),
+        env=environment(env),
     )
 
 
@@ -115,7 +126,7 @@ class Program:
 
     def start(self) -> None:
         sockets = self._make_listeners()
-        env = os.environ | self._env | {name: str(s.fileno()) for name, s in sockets.items()}
+        env = environment(self._env | {name: str(s.fileno()) for name, s in sockets.items()})
         path = self.directory / "cfg"
         path.write_text(
             f'global\n    stats socket "{self.socket_path}" level admin mode 600\n{self.config}\n',

@@ -41,7 +41,7 @@ for _folder in (str(ROOT), str(ROOT / ".ci")):
 
 from mtproxy import __version__  # noqa: E402
 from mtproxy.testing import procfs  # noqa: E402
-from mtproxy.testing.program import command_of, find_tool  # noqa: E402
+from mtproxy.testing.program import command_of, environment, find_tool  # noqa: E402
 from toolchain import aptsource, packages, paths, say  # noqa: E402
 
 EXPECTED = Path(__file__).with_name("expected.txt")
@@ -230,18 +230,20 @@ class Runner:
             return Result(name, "skipped", 0.0, reason)
         own = Path(tempfile.mkdtemp(prefix="t", dir=self.directory))
         mark = uuid.uuid4().hex
-        environment = os.environ | {
-            "TMPDIR": str(own),
-            "HAPROXY_PROGRAM": self.program,
-            "HAPROXY_ARGS": self.arguments,
-            MARK: mark,
-        }
+        variables = environment(
+            {
+                "TMPDIR": str(own),
+                "HAPROXY_PROGRAM": self.program,
+                "HAPROXY_ARGS": self.arguments,
+                MARK: mark,
+            }
+        )
         command = [self.varnishtest, "-b", "2097152", "-k", "-t", f"{seconds:g}", "-L", str(path)]
         start = time.monotonic()
         process = subprocess.Popen(
             command,
             cwd=self.suite,
-            env=environment,
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
