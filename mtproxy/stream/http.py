@@ -227,7 +227,7 @@ class HttpStream(HttpExchange):
                 self.up = Pump(
                     conn, sconn, conf.bufsize,
                     head=head, first=first, remaining=remaining, chunks=chunks,
-                    splice=conf.splice,
+                    splice=conf.splice, eager=conf.splice_request or bconf.splice_request,
                 )  # fmt: skip
 
             # --- the response head: nearly always one wait and one read; else the general way
@@ -385,7 +385,8 @@ class HttpStream(HttpExchange):
             first, remaining, chunks = body
             self.down = Pump(
                 sconn, conn, conf.bufsize,
-                head=out, first=first, remaining=remaining, chunks=chunks, splice=conf.splice,
+                head=out, first=first, remaining=remaining, chunks=chunks,
+                splice=conf.splice, eager=conf.splice_response or bconf.splice_response,
             )  # fmt: skip
         await self._forward()
         if self.down.chunks is not None:
@@ -470,12 +471,13 @@ class HttpStream(HttpExchange):
         """Counters, the log line, and the end of the stay in the backend."""
         ctx = self.ctx
         now = ctx.now
-        up = self.up
+        up, down = self.up, self.down
+        if up is not None or down is not None:
+            self.count_spliced(up.spliced if up else 0, down.spliced if down else 0)
         if up is not None:
             self.bytes_uploaded += up.received
             up.close()
             self.up = None
-        down = self.down
         if down is not None:
             down.close()
             self.down = None
