@@ -103,7 +103,7 @@ def test_a_bad_chunk_that_came_with_the_head(proxy, serve) -> None:
 
 def test_a_head_byte_by_byte_costs_little(proxy, origin: Origin) -> None:
     """A slow loris at 14 kB: looking at the whole head again for every byte costs 0.4 ms each."""
-    running = proxy(http(origin.port))
+    running = proxy(http(origin.port, fe="timeout http-request 60s"))
     head = b"GET /len/1 HTTP/1.1\r\nhost: a\r\n" + b"".join(
         b"x%d: %b\r\n" % (number, b"a" * 140) for number in range(95)
     )
