@@ -168,7 +168,7 @@ class Program:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait_ready(self, seconds: float = 10.0) -> None:
+    def wait_ready(self, seconds: float = 20.0) -> None:
         """Until the runtime socket answers, that is, until the worker threads run."""
 
         self.cli("show version", seconds)
@@ -204,7 +204,7 @@ class Program:
     def cli(self, command: str, seconds: float = 5.0) -> str:
         """The runtime socket's answer to `command`; waits for the socket while it starts."""
         with wait_until(
-            lambda: self._runtime(seconds), f"runtime socket of {self.program}"
+            lambda: self._runtime(seconds), f"runtime socket of {self.program}", max(seconds, 5.0)
         ) as wire:
             wire.send(command.encode() + b"\n")
             return wire.read_to_end().decode()
