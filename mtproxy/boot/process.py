@@ -96,8 +96,8 @@ type Prctl = Callable[[int, int, int, int, int], int]
 
 
 def find_prctl() -> Prctl:
-    """The system call that `make_dumpable` needs. To be looked for before `confine`: another user, or
-    another root directory, may not see our Python's files. Raises ProcessError.
+    """The system call that `make_dumpable` needs. To be looked for before `confine`: another user,
+    or another root directory, may not see our Python's files. Raises ProcessError.
     """
     try:
         # rarely used, and a Python without libffi lacks it
