@@ -5,6 +5,9 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help run test venv check lint-env fix python python-optimized lock fuzz soak conformance clean
 
+# Programs that start often, as in the tests, keep their bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := $(or $(MTPROXY_VENV),.venv)
 BIN := $(VENV)/bin
 # Words for the program that a target starts: make test ARGS="-k seeklock"

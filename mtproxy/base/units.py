@@ -51,18 +51,24 @@ def _unexpected(text: str) -> UnitError:
     return UnitError(f"unexpected character '{text[:1]}'")
 
 
+def _split(pattern: re.Pattern[str], text: str, what: str) -> tuple[str, str]:
+    """Digits and unit of `text`; the pattern's third group is what does not belong there."""
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise _unexpected(text) if text else UnitError(f"{what} is expected")
+    digits, unit, rest = found.groups()
+    if rest:
+        raise _unexpected(rest)
+    return digits, unit
+
+
 def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") -> int:
     """A time with an optional unit (us, ms, s, m, h, d), in `result_unit`, rounded up.
 
     A time that is not zero never becomes zero by rounding. Raises UnitError when the text is
     malformed or the time is above 2147483647 result units.
     """
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise _unexpected(text) if text else UnitError("a time is expected")
-    digits, unit, rest = found.groups()
-    if rest:
-        raise _unexpected(rest)
+    digits, unit = _split(_TIME, text, "a time")
     micros = decimal(digits) * _MICROSECONDS[unit or default_unit]
     divisor = _MICROSECONDS[result_unit]
     value = -(-micros // divisor)
@@ -73,12 +79,7 @@ def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") 
 
 def parse_size(text: str, *, maximum: int = 0xFFFFFFFF) -> int:
     """A size in bytes with an optional suffix k, m or g (powers of 1024, either case)."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        raise _unexpected(text) if text else UnitError("a size is expected")
-    digits, suffix, rest = found.groups()
-    if rest:
-        raise _unexpected(rest)
+    digits, suffix = _split(_SIZE, text, "a size")
     value = decimal(digits) * _FACTORS[suffix.lower()]
     if value > maximum:
         raise UnitError(f"size too large (maximum value is {maximum})")

@@ -96,8 +96,9 @@ type Prctl = Callable[[int, int, int, int, int], int]
 
 
 def find_prctl() -> Prctl:
-    """The system call that `make_dumpable` needs. To be looked for before `confine`: another user,
-    or another root directory, may not see our Python's files. Raises ProcessError.
+    """The system call that `make_dumpable` needs. Raises ProcessError.
+
+    To be looked for before `confine`: another user may not see our Python's files.
     """
     try:
         # rarely used, and a Python without libffi lacks it
@@ -118,12 +119,17 @@ def make_dumpable(prctl: Prctl) -> None:
         raise ProcessError("cannot set the dumpable flag: the kernel refuses")
 
 
-def stop_others(pids: Iterable[int], *, at_once: bool) -> None:
-    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st)."""
+def stop_others(pids: Iterable[int], *, at_once: bool) -> list[str]:
+    """Tell the processes that this one replaces to finish, or to stop at once (-sf, -st).
+
+    Returns what failed: no reason not to serve.
+    """
+    failures = []
     for pid in pids:
         try:
             os.kill(pid, signal.SIGTERM if at_once else signal.SIGUSR1)
         except ProcessLookupError:
             continue  # it has ended by itself
-        except PermissionError as e:
-            raise ProcessError(f"cannot signal process {pid}: {e.strerror}") from e
+        except OSError as e:
+            failures.append(f"cannot signal process {pid}: {e.strerror}")
+    return failures

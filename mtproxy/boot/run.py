@@ -109,7 +109,8 @@ def run(settings: Settings, options: CommandLine) -> int:
     def ready(ctx: ThreadContext) -> None:
         runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
-        process.stop_others(options.stop_pids, at_once=options.stop_at_once)
+        for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):
+            tell("warning", f"[mtproxy.main()] {failure}")
         _announce(settings, nbthread)
         gc.collect()
         gc.freeze()

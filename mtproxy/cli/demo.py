@@ -3,18 +3,17 @@
 The origin servers are threads of this process; the proxy is a child process running a configuration
 that is written to a temporary directory. Ctrl-C, SIGTERM or a closed terminal (SIGHUP) stops
 everything and removes the directory. The proxy never outlives this process, however it ends: see
-`proxy_main`.
+`end_with_parent`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
-import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -33,10 +32,14 @@ DEFAULT_PORT = 8080
 #: how long the proxy may take to start and to stop, in seconds
 START_LIMIT = 15.0
 STOP_LIMIT = 5.0
-#: prctl(2): the signal to get when the parent ends
-_PR_SET_PDEATHSIG = 1
-#: what the child process runs: its parent's id, then the words of the command line
-_CHILD = "import sys; from mtproxy.cli.demo import proxy_main; sys.exit(proxy_main(sys.argv[1:]))"
+#: what the child process runs, with the words of the command line
+_CHILD = """\
+import sys
+from mtproxy.__main__ import main
+from mtproxy.cli.demo import end_with_parent
+end_with_parent()
+sys.exit(main())
+"""
 
 CONFIG = """\
 # Written by `mtproxy demo`.
@@ -144,21 +147,20 @@ def demo(argv: Sequence[str]) -> int:
                 origin.close()
 
 
-def proxy_main(argv: Sequence[str]) -> int:
-    """The child process: run the proxy, and end with the parent whose id is the first word.
+def end_with_parent() -> None:
+    """For the child process: end when the parent does, however that ends.
 
-    The kernel kills this process when the parent's main thread, which started it, ends. Python's
-    `preexec_fn` could ask for that too, but is unsafe in a process with threads.
+    Standard input is a pipe that nobody writes to. It ends when the last process that holds its
+    other end does, and that is the parent alone.
     """
-    parent = int(argv[0])
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
-    if os.getppid() != parent:  # it ended before the kernel knew what to do then
-        return 1
-    sys.argv[1:] = argv[1:]
-    runpy.run_module("mtproxy", run_name="__main__")  # ends with SystemExit
-    return 0
+    threading.Thread(target=_end_with_input, name="end with the parent", daemon=True).start()
+
+
+def _end_with_input() -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _threads(text: str) -> int:
@@ -179,6 +181,13 @@ def _say(text: str) -> bool:
         os.close(null)
         return False
     return True
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe or terminal whose other end is gone."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # errors and the end are always told
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def _complain(text: str) -> None:
@@ -239,7 +248,8 @@ def _run(
     )
     # A process group of its own: Ctrl-C reaches this process alone, which stops the proxy.
     proxy = subprocess.Popen(
-        [sys.executable, "-c", _CHILD, str(os.getpid()), "-db", "-f", str(config)],
+        [sys.executable, "-c", _CHILD, "-db", "-f", str(config)],
+        stdin=subprocess.PIPE,
         process_group=0,
     )
     try:
@@ -255,6 +265,8 @@ def _run(
             if code is not None:
                 _complain(f"the proxy ended with exit code {code}")
                 return 1
+            if _nobody_reads():
+                return 0
         _say("\nmtproxy demo: stopping")
         return 0
     finally:
@@ -282,6 +294,8 @@ def _stop(proxy: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             proxy.kill()
     proxy.wait()
+    assert proxy.stdin is not None
+    proxy.stdin.close()
 
 
 def _welcome(

@@ -22,35 +22,7 @@ from mtproxy.config.model import (
     Support,
     choice,
 )
-
-FACILITIES = [
-    "kern",
-    "user",
-    "mail",
-    "daemon",
-    "auth",
-    "syslog",
-    "lpr",
-    "news",
-    "uucp",
-    "cron",
-    "auth2",
-    "ftp",
-    "ntp",
-    "audit",
-    "alert",
-    "cron2",
-    "local0",
-    "local1",
-    "local2",
-    "local3",
-    "local4",
-    "local5",
-    "local6",
-    "local7",
-]
-LEVELS = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"]
-FORMATS = ("local", "rfc3164", "rfc5424", "priority", "short", "timed", "iso", "raw")
+from mtproxy.log.syslog import FACILITIES, FORMATS, LEVELS
 
 #: where syslog listens when the target gives no port
 SYSLOG_PORT = 514
@@ -120,9 +92,9 @@ def _entry(ctx: Context, st: Statement) -> LogSettings:
         raise ConfigError("'log' expects a facility")
     if len(rest) > 3:
         raise ConfigError(f"'log' cannot handle unexpected argument '{rest[3]}'", word=rest[3])
-    facility = choice("log facility", rest[0], tuple(FACILITIES))
-    level = choice("log level", rest[1], tuple(LEVELS)) if len(rest) > 1 else "debug"
-    minlevel = choice("log minimum level", rest[2], tuple(LEVELS)) if len(rest) > 2 else "emerg"
+    facility = choice("log facility", rest[0], FACILITIES)
+    level = choice("log level", rest[1], LEVELS) if len(rest) > 1 else "debug"
+    minlevel = choice("log minimum level", rest[2], LEVELS) if len(rest) > 2 else "emerg"
     return LogSettings(
         address=address,
         stdio=stdio,

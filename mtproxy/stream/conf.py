@@ -124,7 +124,7 @@ class BackConf:
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})
         self.abortonclose = "abortonclose" in options
-        #: 0: never, -1: on the last retry, N: every N-th retry, -N: counted from the last
+        #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch
         self.retries = proxy.retries
         reuse = proxy.http_reuse

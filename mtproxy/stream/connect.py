@@ -5,8 +5,9 @@ watch tasklet of their server: any event on an idle connection (bytes nobody ask
 closes it. Each thread keeps its own; nothing here is shared.
 
 Retries follow HAProxy (manual 4.2 `retries`, `option redispatch`): a refused connection is tried
-again on the same server after a second's pause at most; the last attempt goes to another server
-where redispatching is allowed.
+again on the same server after a second's pause at most. Where redispatching is allowed, a retry
+goes to another server at once while several active ones are usable; otherwise, as with backup
+servers, the retries that the option names do, after the pause.
 """
 
 from __future__ import annotations
@@ -265,8 +266,17 @@ async def connect(stream: Stream) -> Connection:
         stream.retries += 1
         srv.counters.retries += 1
         be.counters.retries += 1
-        if not (_may_redispatch(conf, left) and _redispatch(stream)):
+        moved = False
+        if conf.redispatch and be.shared.active > 1:
+            moved = _redispatch(stream)
+        if not moved:
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
+            if not srv.shared.running or _may_redispatch(conf, conf.retries - left):
+                moved = _redispatch(stream)
+        if moved:
+            # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
+            stream.t_w += ctx.now - started
+            started = ctx.now
 
 
 def _open(stream: Stream, srv: Server) -> Connection:
@@ -284,14 +294,13 @@ def _open(stream: Stream, srv: Server) -> Connection:
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
-def _may_redispatch(conf: BackConf, left: int) -> bool:
-    """Whether a retry with `left` more behind it may go to another server (`option redispatch`)."""
+def _may_redispatch(conf: BackConf, retry: int) -> bool:
+    """Whether the retry number `retry`, from 1, may go to another server (`option redispatch`)."""
     interval = conf.redispatch
-    if interval == 0:
-        return False
     if interval < 0:
-        return left % -interval == 0
-    return (conf.retries - left) % interval == 0
+        # counted from the last retry: -1 is the last one
+        interval += conf.retries + 1
+    return interval > 0 and retry % interval == 0
 
 
 def _redispatch(stream: Stream) -> bool:

@@ -25,7 +25,7 @@ _CHUNK = 1 << 16
 async def linger(stream: Stream) -> None:
     """End the output of the client connection and drain what the client still sends.
 
-    Returns when the connection may be closed. A client with nothing unread is not waited for.
+    Returns when the connection may be closed: the client has closed it, too, or waits too long.
     """
     conn = stream.conn
     ctx = stream.ctx

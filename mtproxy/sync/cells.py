@@ -61,36 +61,15 @@ class LockedCell[T]:
 _STRIPES = tuple(allocate_lock() for _ in range(64))
 
 
-class StripedCell[T]:
+class StripedCell[T](LockedCell[T]):
     """A cell that shares its mutex with one in 64 of the others."""
 
-    __slots__ = ("_mutex", "_value")
+    __slots__ = ()
 
     def __init__(self, value: T) -> None:
         self._value = value
         # objects of this size are aligned to 16 bytes
         self._mutex = _STRIPES[(id(self) >> 4) & 63]
-
-    def load(self) -> T:
-        """The value now."""
-        return self._value
-
-    def store(self, value: T) -> None:
-        """Replace the value whatever it is."""
-        with self._mutex:
-            self._value = value
-
-    def compare_exchange(self, old: T, new: T) -> bool:
-        """Replace the value by `new` if it equals `old`; whether it did."""
-        with self._mutex:
-            if self._value == old:
-                self._value = new
-                return True
-            return False
-
-    def _check(self) -> None:
-        """Assert that the mutex is free; only while nobody uses the cell."""
-        assert not self._mutex.locked(), self
 
 
 class ChainCell[T]:

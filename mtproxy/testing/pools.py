@@ -115,6 +115,18 @@ def lone_context() -> Iterator[ThreadContext]:
         yield ctx
 
 
+@contextlib.contextmanager
+def clean_context() -> Iterator[ThreadContext]:
+    """A `lone_context` after which nothing may be left: no descriptor, no failed tasklet."""
+    before = len(os.listdir("/proc/self/fd"))
+    with lone_context() as ctx:
+        yield ctx
+        assert ctx.activity.errors == 0
+        ctx._check()
+    left = len(os.listdir("/proc/self/fd")) - before
+    assert not left, f"{left} descriptors are left"
+
+
 def poll(ctx: ThreadContext, seconds: float = 0.0) -> list[FdOwner]:
     """Wait for readiness, store it, and return whose it is. Runs nothing."""
     owners = []

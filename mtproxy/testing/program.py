@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -50,6 +51,31 @@ def command_of(program: str) -> list[str]:
 def in_shell(before: str = "", redirections: str = "") -> tuple[str, ...]:
     """A `wrapper` for Program: shell commands first, redirections (`2>&-`) for the program."""
     return ("sh", "-c", f'{before or ":"}; exec "$@" {redirections}', "sh")
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Our environment and `more`, for a program that starts as an installed one does.
+
+    An installed one has its bytecode. Compiling everything anew at each start would double the time
+    to the first answer.
+    """
+    env = os.environ | (more or {})
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
+def run_to_end(
+    command: Sequence[str], seconds: float = 20.0, *, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself; whatever its exit code is. `env` is added to ours."""
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env=environment(env),
+    )
 
 
 class Program:
@@ -100,7 +126,7 @@ class Program:
 
     def start(self) -> None:
         sockets = self._make_listeners()
-        env = os.environ | self._env | {name: str(s.fileno()) for name, s in sockets.items()}
+        env = environment(self._env | {name: str(s.fileno()) for name, s in sockets.items()})
         path = self.directory / "cfg"
         path.write_text(
             f'global\n    stats socket "{self.socket_path}" level admin mode 600\n{self.config}\n',

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
 def run_threads(count: int, body: Callable[[int], None], seconds: float = 60.0) -> None:
@@ -31,3 +32,24 @@ def run_threads(count: int, body: Callable[[int], None], seconds: float = 60.0) 
     hanging = [number for number, thread in enumerate(threads) if thread.is_alive()]
     if hanging:
         raise TimeoutError(f"threads {hanging} hang")
+
+
+@contextlib.contextmanager
+def playing(body: Callable[[], object], seconds: float = 30.0) -> Iterator[None]:
+    """Run `body` on another thread beside the `with` block; raises what it raised."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            body()
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="player", daemon=True)
+    thread.start()
+    yield
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if thread.is_alive():
+        raise TimeoutError("the other thread hangs")

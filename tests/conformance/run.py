@@ -39,8 +39,9 @@ for _folder in (str(ROOT), str(ROOT / ".ci")):
     if _folder not in sys.path:
         sys.path.insert(0, _folder)
 
+from mtproxy import __version__  # noqa: E402
 from mtproxy.testing import procfs  # noqa: E402
-from mtproxy.testing.program import command_of, find_tool  # noqa: E402
+from mtproxy.testing.program import command_of, environment, find_tool  # noqa: E402
 from toolchain import aptsource, packages, paths, say  # noqa: E402
 
 EXPECTED = Path(__file__).with_name("expected.txt")
@@ -114,6 +115,34 @@ def expected() -> list[str]:
 
 
 # -- what a test requires
+
+
+def described(program: str, able: Abilities) -> str:
+    """The program with its version; mtproxy has one of its own beside the level of its language."""
+    if program == "mtproxy":
+        return f"mtproxy {__version__} (as HAProxy {able.version})"
+    return f"{program} {able.version}"
+
+
+def verdict(results: Sequence[Result], must: Sequence[str], suite_size: int) -> list[str]:
+    """What came out, in words: of the whole suite, and of the list of those that have to pass."""
+    passed = {r.name for r in results if r.outcome == "passed"}
+    lines = []
+    if len(results) == suite_size:
+        lines.append(f"{len(passed)} of the suite's {suite_size} tests pass")
+    else:
+        lines.append(
+            f"{len(passed)} of the {len(results)} tests that were run pass "
+            f"(the suite has {suite_size})"
+        )
+    ran = [r.name for r in results if r.name in must]
+    if ran:
+        good = sum(name in passed for name in ran)
+        result = "all pass" if good == len(ran) else f"only {good} do: the run FAILED"
+        lines.append(
+            f"of the {len(must)} that have to pass (expected.txt), {len(ran)} were run: {result}"
+        )
+    return lines
 
 
 def abilities(program: str, arguments: str) -> Abilities:
@@ -201,18 +230,20 @@ class Runner:
             return Result(name, "skipped", 0.0, reason)
         own = Path(tempfile.mkdtemp(prefix="t", dir=self.directory))
         mark = uuid.uuid4().hex
-        environment = os.environ | {
-            "TMPDIR": str(own),
-            "HAPROXY_PROGRAM": self.program,
-            "HAPROXY_ARGS": self.arguments,
-            MARK: mark,
-        }
+        variables = environment(
+            {
+                "TMPDIR": str(own),
+                "HAPROXY_PROGRAM": self.program,
+                "HAPROXY_ARGS": self.arguments,
+                MARK: mark,
+            }
+        )
         command = [self.varnishtest, "-b", "2097152", "-k", "-t", f"{seconds:g}", "-L", str(path)]
         start = time.monotonic()
         process = subprocess.Popen(
             command,
             cwd=self.suite,
-            env=environment,
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -359,7 +390,7 @@ def run_all(options: argparse.Namespace) -> list[Result]:
         with executable(options.program, runner.directory) as program:
             runner.program = program
             able = abilities(program, arguments)
-            say.step(f"{len(names)} tests of {suite.name} with {options.program} {able.version}")
+            say.step(f"{len(names)} tests of {suite.name} with {described(options.program, able)}")
             ticker = say.Ticker("running")
 
             def one(name: str) -> Result:
@@ -410,6 +441,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broken = [r for r in results if r.name in must and r.outcome == "failed"]
     if options.program == "mtproxy":
         broken += [r for r in results if r.name in must and r.outcome == "skipped"]
+    if options.json != "-" and options.program == "mtproxy":
+        print("\n".join(verdict(results, expected(), len(all_tests(suite_folder())))))
     for result in broken:
         print(f"has to pass: {result.name}: {result.outcome}: {result.reason}", file=sys.stderr)
     return 1 if broken else 0

@@ -197,7 +197,8 @@ def test_quiet(port: int):
     assert "/silence" not in running.output
 
 
-def test_output_that_nobody_reads(port: int):
+@pytest.mark.parametrize("lines", [0, 3])
+def test_output_that_nobody_reads(port: int, lines: int):
     """As in `mtproxy demo | head -3`: no traceback, and the proxy ends too."""
     running = subprocess.Popen(
         [sys.executable, "-m", "mtproxy", "demo", "--port", str(port), "--threads", "1"],
@@ -208,6 +209,8 @@ def test_output_that_nobody_reads(port: int):
     )
     assert running.stdout is not None
     assert running.stderr is not None
+    for _ in range(lines):
+        assert running.stdout.readline()
     running.stdout.close()
     with running.stderr:
         try:
@@ -218,4 +221,36 @@ def test_output_that_nobody_reads(port: int):
         messages = running.stderr.read()
     assert "Traceback" not in messages
     assert "Error" not in messages
+    assert refused(("127.0.0.1", port))
+
+
+#: takes the terminal that is its input as its own, then becomes the demonstration
+ON_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "mtproxy", "demo", *sys.argv[1:]])
+"""
+
+
+def test_a_terminal_that_is_closed(port: int):
+    """The kernel's own SIGHUP: nothing stays."""
+    master, terminal = os.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", ON_TERMINAL, "--port", str(port), "--threads", "1"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    os.close(terminal)
+    try:
+        try:
+            wait_until(lambda: not refused(("127.0.0.1", port)), "the proxy to listen", 20)
+        finally:
+            os.close(master)
+        assert running.wait(20) == 0
+    finally:
+        running.kill()
+        running.wait()
     assert refused(("127.0.0.1", port))

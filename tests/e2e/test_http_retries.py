@@ -53,6 +53,28 @@ def test_redispatch_to_the_other_server(proxy, origin: Origin, sink: SyslogSink)
     assert "+1" in {line.retries for line in lines} <= {"0", "+1"}
 
 
+def test_redispatch_to_backup_servers_counts_retries(proxy, sink: SyslogSink) -> None:
+    """Among active servers each retry goes elsewhere; among backup servers the third one here."""
+    config = f"""{HTTP}
+frontend fe
+    bind "fd@${{fe}}"
+    log 127.0.0.1:{sink.port} local0
+    option httplog
+    default_backend be
+backend be
+    option allbackups
+    option redispatch 3
+    timeout connect 100ms
+    retries 5
+    {"\n    ".join(f"server s{i} 127.0.0.1:{free_port()} backup" for i in range(1, 4))}
+"""
+    wire = proxy(config).connect()
+    assert wire.request("GET /x HTTP/1.1\nhost: a").status == 503
+    line = parse_http_line(sink.wait("GET /x")[0].string)
+    assert (line.server, line.retries, line.termination) == ("s2", "+5", "SC--")
+    assert 290 < line.queue_time < 500, "three pauses, then the server that was chosen last"
+
+
 def test_without_redispatch_the_server_is_tried_alone(proxy, origin: Origin) -> None:
     running = proxy(two_servers(free_port(), origin.port, be="no option redispatch\n retries 0"))
     get = "GET /len/5 HTTP/1.1\nhost: a"

@@ -13,7 +13,7 @@ import pytest
 from mtproxy.testing import procfs
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
-from mtproxy.testing.program import command_of
+from mtproxy.testing.program import command_of, environment
 from mtproxy.testing.server import free_port
 from mtproxy.testing.waiting import wait_until
 from mtproxy.testing.wire import as_wire, connect, refused
@@ -30,7 +30,7 @@ def run(program: str, *args: str, env: dict[str, str] | None = None) -> tuple[in
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=20,
-        env=os.environ | (env or {}),
+        env=environment(env),
     )
     return done.returncode, done.stdout.decode()
 

@@ -7,13 +7,15 @@ import os
 import re
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
+from mtproxy.testing import procfs
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
-from mtproxy.testing.program import Program, command_of, find_tool
+from mtproxy.testing.program import Program, command_of, find_tool, run_to_end
 from mtproxy.testing.server import free_port
 from mtproxy.testing.waiting import wait_until
 from mtproxy.testing.wire import as_wire, connect
@@ -111,7 +113,7 @@ def limited(program: str, tmp_path: Path, lines: str, *args: str) -> tuple[list[
 @pytest.mark.parametrize("lines", ["    maxconn 100000", "    ulimit-n 5000"])
 def test_too_few_descriptors(program: str, tmp_path: Path, lines: str) -> None:
     command, _ = limited(program, tmp_path, lines)
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    done = run_to_end(command)
     assert done.returncode == 1
     assert re.search(r"Cannot raise FD limit to \d+, limit is 1000", done.stderr)
 
@@ -176,7 +178,7 @@ def test_a_limit_of_memory_that_is_too_small(program: str, tmp_path: Path) -> No
         f"{HTTP}\nlisten l\n    bind 127.0.0.1:{free_port()}\n    server s1 127.0.0.1:9\n"
     )
     command = [*command_of(program), "-db", "-m", "20", "-f", str(path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    done = run_to_end(command)
     assert done.returncode == 1
     assert re.search(r"20 MB of memory \(-m\) are not enough .* at least \d+ MB", done.stderr)
 
@@ -204,13 +206,11 @@ def test_noreuseport(program: str, tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
         try:
             wait_until(lambda: listens(port), "the first process to listen", 10)
-            done = subprocess.run(
-                [*command, "-dR"], check=False, capture_output=True, text=True, timeout=20
-            )
+            done = run_to_end([*command, "-dR"])
             assert done.returncode == 1
             assert "Address already in use" in done.stderr
             path.write_text(f"global\n    noreuseport\n{config}")
-            assert subprocess.run(command, check=False, capture_output=True).returncode == 1
+            assert run_to_end(command).returncode == 1
             path.write_text(config)
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as second:
                 wait_until(lambda: sockets_on(port) == 2, "the second process to listen", 10)
@@ -236,13 +236,7 @@ def test_exit_code_without_a_listener(program: str, tmp_path: Path, args: tuple[
     """2 is -c's way to say that the file is valid; a start just fails."""
     path = tmp_path / "cfg"
     path.write_text(f"{HTTP}\nbackend b\n    server s1 127.0.0.1:9\n")
-    done = subprocess.run(
-        [*command_of(program), *args, "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    done = run_to_end([*command_of(program), *args, "-f", str(path)])
     assert done.returncode == (2 if args else 1)
     assert ("No enabled listener found" in done.stderr) is not bool(args)
 
@@ -264,13 +258,7 @@ def test_quiet(
 ) -> None:
     path = tmp_path / "cfg"
     path.write_text(f"{head}{HTTP}\n{BAD_BIND}")
-    done = subprocess.run(
-        [*command_of(program), "-db", *args, "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    done = run_to_end([*command_of(program), "-db", *args, "-f", str(path)])
     assert done.returncode == 1
     assert (done.stderr == "") is silent
     if not silent:
@@ -283,10 +271,8 @@ def test_quiet(
 def test_quiet_by_keyword(program: str, tmp_path: Path) -> None:
     path = tmp_path / "cfg"
     path.write_text(f"global\n    quiet\n{HTTP}\n{BAD_BIND}")
-    done = subprocess.run(
-        [*command_of(program), "-db", "-f", str(path)], check=False, capture_output=True, timeout=20
-    )
-    assert (done.returncode, done.stderr) == (1, b"")
+    done = run_to_end([*command_of(program), "-db", "-f", str(path)])
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_quiet_while_running(proxy, origin: Origin) -> None:
@@ -310,37 +296,37 @@ def test_daemon(program: str, tmp_path: Path, origin: Origin, way: str) -> None:
     if way == "keywords":
         config, args = f"global\n    daemon\n    pidfile {pid_file}\n{config}", ()
     path.write_text(config)
-    done = subprocess.run(
-        [*command_of(program), *args, "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
-    assert done.returncode == 0, done.stderr
-    pid = int(pid_file.read_text())
+    mark = uuid.uuid4().hex
     try:
+        done = run_to_end(
+            [*command_of(program), *args, "-f", str(path)], env={"MTP_DAEMON_TEST": mark}
+        )
+        assert done.returncode == 0, done.stderr
+        pid = int(pid_file.read_text())
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         assert fields[3] == str(pid)  # the leader of a session of its own
         assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
-    finally:
         os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
-    assert int(pid_file.read_text()) == pid
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon to end")
+        assert int(pid_file.read_text()) == pid
+    finally:
+        # also when the pid file never came
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
 
 
 def test_a_daemon_that_cannot_start_says_so(program: str, tmp_path: Path) -> None:
     path, pid_file = tmp_path / "cfg", tmp_path / "pid"
     path.write_text(f"{HTTP}\n{BAD_BIND}")
-    done = subprocess.run(
-        [*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    mark = uuid.uuid4().hex
+    try:
+        done = run_to_end(
+            [*command_of(program), "-D", "-p", str(pid_file), "-f", str(path)],
+            env={"MTP_DAEMON_TEST": mark},
+        )
+    finally:
+        procfs.kill_marked(f"MTP_DAEMON_TEST={mark}")
     assert done.returncode == 1
     assert "cannot bind socket" in done.stderr
     assert not pid_file.exists()

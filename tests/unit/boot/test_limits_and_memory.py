@@ -52,7 +52,7 @@ def test_maxconn_follows_from_the_limit(kernel: Any) -> None:
     made = kernel(1024, 5000)
     found = work_out(settings(), 2)
     assert made.limits[0] == found.maxsock <= 5000
-    assert 4990 < FIXED + 2 * found.maxconn + 4 * found.pipes <= found.maxsock
+    assert found.maxsock - 4 <= FIXED + 2 * found.maxconn + 4 * found.pipes <= found.maxsock
     assert found.maxconn > 1900
 
 

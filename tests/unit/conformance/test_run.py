@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from mtproxy import __version__
+
 _PATH = Path(__file__).resolve().parents[2] / "conformance" / "run.py"
 
 
@@ -72,3 +74,22 @@ def test_every_expected_name_is_a_test_name(run: ModuleType) -> None:
     assert names
     assert all(name.count("/") == 1 and name.endswith(".vtc") for name in names)
     assert names == sorted(set(names))
+
+
+def test_the_verdict_in_words(run: ModuleType) -> None:
+    results = [run.Result("a", "passed", 1.0), run.Result("b", "failed", 1.0)]
+    assert run.verdict(results, ["a"], 2) == [
+        "1 of the suite's 2 tests pass",
+        "of the 1 that have to pass (expected.txt), 1 were run: all pass",
+    ]
+    assert run.verdict(results, ["a", "b", "c"], 9) == [
+        "1 of the 2 tests that were run pass (the suite has 9)",
+        "of the 3 that have to pass (expected.txt), 2 were run: only 1 do: the run FAILED",
+    ]
+    assert len(run.verdict(results, [], 2)) == 1
+
+
+def test_both_versions_are_named(run: ModuleType) -> None:
+    able = run.Abilities("2.6.12", "linux-glibc", frozenset(), frozenset())
+    assert run.described("mtproxy", able) == f"mtproxy {__version__} (as HAProxy 2.6.12)"
+    assert run.described("haproxy", able) == "haproxy 2.6.12"

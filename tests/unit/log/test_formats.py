@@ -14,15 +14,7 @@ from mtproxy.log.formats import FormatContext, FormatError, compile_format
 from mtproxy.log.record import LogRecord
 from mtproxy.testing.logrecord import BADREQ, FakeRecord
 
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch):
-    """Dates in these tests are written in UTC, as they were captured."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def line(text: str, *, context: FormatContext | None = None, captures=False, http=True, **changes):

@@ -14,15 +14,7 @@ import pytest
 from mtproxy.net.connection import ENDED, IN, OUT, RDHUP, READABLE, Connection, open_connection
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.tasklet import Tasklet
-from mtproxy.testing.pools import lone_context, poll
-
-
-@pytest.fixture
-def ctx() -> Iterator[ThreadContext]:
-    before = len(os.listdir("/proc/self/fd"))
-    with lone_context() as ctx:
-        yield ctx
-    assert len(os.listdir("/proc/self/fd")) == before
+from mtproxy.testing.pools import poll
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from mtproxy.net.listener import Acceptor
 from mtproxy.sched.context import ThreadContext, ThreadShared
-from mtproxy.testing.pools import lone_context, poll, run_with, running_pool
+from mtproxy.testing.pools import poll, run_with, running_pool
 from mtproxy.testing.waiting import wait_until
 
 
@@ -81,13 +81,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Iterator[Scene]:
-    before = len(os.listdir("/proc/self/fd"))
-    with lone_context() as ctx:
-        scene = Scene(ctx)
-        yield scene
-        scene.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+def scene(ctx: ThreadContext) -> Iterator[Scene]:
+    scene = Scene(ctx)
+    yield scene
+    scene.close()
 
 
 def accept(scene: Scene, acceptor: Acceptor) -> int:

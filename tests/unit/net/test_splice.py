@@ -11,15 +11,6 @@ import pytest
 
 from mtproxy.net.splice import MAX_IDLE_PIPES, Pipe, give_pipe, take_pipe
 from mtproxy.sched.context import ThreadContext
-from mtproxy.testing.pools import lone_context
-
-
-@pytest.fixture
-def ctx() -> Iterator[ThreadContext]:
-    before = len(os.listdir("/proc/self/fd"))
-    with lone_context() as ctx:
-        yield ctx
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.fixture

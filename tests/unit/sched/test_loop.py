@@ -15,7 +15,8 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext, ThreadShared
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Tasklet, park
-from mtproxy.testing.pools import PatientEpoll, lone_context, run_task
+from mtproxy.testing.pools import PatientEpoll, lone_context, make_patient, run_task
+from mtproxy.testing.threads import playing
 from mtproxy.testing.waiting import wait_until
 
 
@@ -156,12 +157,10 @@ def test_a_message_ends_the_sleep(ctx: ThreadContext) -> None:
         wait_until(lambda: ctx.shared.sleeping, "the loop to sleep")
         ctx.shared.post(message)
 
-    thread = threading.Thread(target=poster)
-    thread.start()
-    run_loop(ctx)
-    thread.join()
+    make_patient(ctx.pool)
+    with playing(poster):
+        run_loop(ctx)
     assert idents == [threading.get_ident()]
-    assert ctx.activity.wake_signal == 1
     assert not ctx.shared.sleeping
     assert ctx.shared.stopped
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from mtproxy.sched.tasklet import Tasklet
 from mtproxy.stream import pump as pump_module
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump, SinkError, SourceError
 from mtproxy.testing.payload import payload
-from mtproxy.testing.pools import lone_context, poll
+from mtproxy.testing.pools import poll
 
 SIZE = 1000
 #: the default buffer, less what is kept free for rewriting
@@ -60,13 +59,10 @@ class Line:
 
 
 @pytest.fixture
-def line() -> Iterator[Line]:
-    before = len(os.listdir("/proc/self/fd"))
-    with lone_context() as ctx:
-        line = Line(ctx)
-        yield line
-        line.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+def line(ctx: ThreadContext) -> Iterator[Line]:
+    line = Line(ctx)
+    yield line
+    line.close()
 
 
 @pytest.fixture
