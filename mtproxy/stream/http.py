@@ -160,6 +160,9 @@ class HttpStream(HttpExchange):
         counters = self.fe.counters
         counters.cum_req += 1
         counters.failed_req += 1
+        listener = self.listener.counters
+        if listener is not None:
+            listener.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
         self.t_i = 0 if self.null else self.got_tick - self.ready_tick
         self.t_R = -1

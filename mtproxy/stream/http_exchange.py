@@ -20,7 +20,7 @@ from mtproxy.http.h1_response import ResponseHead, parse_response_head
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import is_quiet, take_idle
+from mtproxy.stream.connect import reuse_kept, take_idle
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -95,7 +95,7 @@ class HttpExchange(Stream):
         kept, self.kept = self.kept, None
         if kept is None:
             return None
-        if kept.mark.server is srv and is_quiet(kept):
+        if reuse_kept(kept, srv):
             return kept
         kept.close()
         return None
