@@ -233,6 +233,37 @@ def test_without_resources_it_pauses(
     assert capsys.readouterr().err == ""
 
 
+def test_an_idle_connection_gives_way_to_a_client(scene: Scene) -> None:
+    """Without a descriptor this thread closes what it can do without, and goes on."""
+    shed: list[int] = []
+
+    def make_room(ctx: ThreadContext) -> bool:
+        shed.append(ctx.tid)
+        return True
+
+    scene.ctx.shed = make_room
+    trouble: Any = Trouble(scene.sock, errno.EMFILE)
+    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, Limit(1 << 20))
+    scene.connect()
+    assert accept(scene, acceptor) == 1
+    assert shed == [0]
+    assert not acceptor.paused
+
+
+def test_other_threads_are_asked_for_descriptors(scene: Scene) -> None:
+    other = scene.thread(0)
+    trouble: Any = Trouble(scene.sock, errno.EMFILE)
+    acceptor = Acceptor(scene.ctx, trouble, scene.sessions, Limit(1 << 20))
+    scene.connect()
+    assert accept(scene, acceptor) == 0
+    assert acceptor.paused
+    shed: list[int] = []
+    scene.ctx.shed = lambda ctx: bool(shed.append(ctx.tid))
+    (message,) = other.inbox
+    message(scene.ctx)
+    assert shed == [0]
+
+
 def test_what_nobody_expects_is_told_and_tried_again(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mtproxy.net.splice import MAX_IDLE_PIPES, Pipe, give_pipe, take_pipe
+from mtproxy.net.splice import MAX_IDLE_PIPES, Pipe, close_idle_pipes, give_pipe, take_pipe
 from mtproxy.sched.context import ThreadContext
 
 
@@ -125,3 +125,29 @@ def test_without_descriptors_there_is_none(
 
     monkeypatch.setattr(os, "pipe2", pipe2)
     assert take_pipe(ctx) is None
+
+
+def test_a_thread_makes_no_more_than_its_share(ctx: ThreadContext) -> None:
+    ctx.pipes_left = 2
+    first, second = take_pipe(ctx), take_pipe(ctx)
+    assert first is not None
+    assert second is not None
+    assert take_pipe(ctx) is None
+    give_pipe(ctx, first)
+    assert take_pipe(ctx) is first
+    give_pipe(ctx, first)
+    give_pipe(ctx, second)
+    assert close_idle_pipes(ctx)
+    assert (ctx.pipes, ctx.pipes_left) == ([], 2)
+    assert not close_idle_pipes(ctx)
+
+
+def test_a_pipe_that_is_closed_may_be_made_anew(ctx: ThreadContext, pairs: Pairs) -> None:
+    source_peer, source, _, _ = pairs
+    ctx.pipes_left = 1
+    pipe = take_pipe(ctx)
+    assert pipe is not None
+    source_peer.send(b"left over")
+    pipe.fill(source.fileno(), 100)
+    give_pipe(ctx, pipe)
+    assert ctx.pipes_left == 1
