@@ -7,7 +7,6 @@ and `stopping_now` (leave the loop). Any thread may call `soft_stop`, `hard_stop
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 import socket
@@ -207,8 +206,3 @@ def _note_soft_stop(ctx: ThreadContext) -> None:
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:
     task = Task(ctx, lambda _value: ctx.pool.hard_stop(), "hard-stop-after")
     task.set_expire(tick)
-
-
-def dump_all_stacks() -> None:
-    """Print every thread's Python stack on standard error (stops the world for a moment)."""
-    faulthandler.dump_traceback(all_threads=True)

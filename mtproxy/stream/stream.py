@@ -11,9 +11,8 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, Connection
-from mtproxy.net.sockets import peer_text
+from mtproxy.net.sockets import original_destination, peer_text
 from mtproxy.stream.conf import FOREVER
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ class Stream:
         """The address the client connected to; asked for only when a log line wants it."""
         if self.dst_text is None:
             try:
-                self.dst_text = peer_text(self.conn.sock.getsockname())
+                self.dst_text = original_destination(self.conn.sock)
             except OSError:  # the socket is closed already
                 self.dst_text = ("0.0.0.0", 0)
             if self.dst_text[0] == "unix":
@@ -339,8 +338,3 @@ class Stream:
             f"<{type(self).__name__} {self.client_ip}:{self.client_port} {self.frontend} "
             f"{self.backend}/{self.server} {self.term_state}>"
         )
-
-
-def is_local(kind: AddressKind) -> bool:
-    """An address without ports."""
-    return kind in (AddressKind.UNIX, AddressKind.ABNS)
