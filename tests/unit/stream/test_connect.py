@@ -218,6 +218,8 @@ def run(
                 for name in ("connect", "failed_conns", "retries", "redispatches")
             },
             "sessions": [s.counters.conn_cur for s in be.servers],
+            "cum_sess": [s.counters.cum_sess for s in be.servers],
+            "sessions_so_far": be.sessions_so_far(),
         }
 
     back.setdefault("timeouts", Timeouts(connect=30))
@@ -285,6 +287,7 @@ def test_several_active_servers_are_tried_without_a_pause(
     assert (outcome["server"], outcome["redispatched"]) == ("s2", True)
     assert (outcome["redispatches"], outcome["retries"]) == ([1, 0], [1, 0])
     assert (outcome["connect"], outcome["sessions"]) == ([0, 1], [0, 1])
+    assert (outcome["cum_sess"], outcome["sessions_so_far"]) == ([1, 1], 1)
 
 
 @pytest.mark.parametrize(
@@ -356,6 +359,7 @@ def test_redispatch_with_nowhere_to_go(
     outcome = run(ctx, accepted, [server_settings(1, dead_port)], redispatch=-1, retries=1)
     assert (outcome["state"], outcome["tries"], outcome["redispatched"]) == ("SC", 1, False)
     assert outcome["redispatches"] == [0]
+    assert (outcome["cum_sess"], outcome["sessions_so_far"]) == ([1], 1), "one session, not two"
 
 
 def test_a_server_that_does_not_answer(ctx: ThreadContext, accepted: socket.socket) -> None:
