@@ -17,9 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -176,20 +174,8 @@ class Program:
         self.cli("show version", seconds)
 
     def wait_exit(self, seconds: float = PATIENCE) -> int:
-        """The exit code (negative: the signal that ended it).
-
-        HAProxy 2.6 misses a signal that comes just before it goes to sleep, until it wakes up for
-        something else: here once a second.
-        """
-        if self.program == "haproxy":
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline:
-                try:
-                    return self.process.wait(1.0)
-                except subprocess.TimeoutExpired:
-                    with suppress(OSError):
-                        connect(self.socket_path).close()
-        return self.process.wait(seconds if self.program != "haproxy" else 0.1)
+        """The exit code (negative: the signal that ended it)."""
+        return self.process.wait(seconds)
 
     def stop(self, how: int = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         self.process.send_signal(how)
