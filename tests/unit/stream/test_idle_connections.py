@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -125,6 +126,19 @@ def test_pool_max_conn_counts_all_threads(leave: Callable[[Server], None]) -> No
     other.refresh()  # new connections know the server's present epoch
     assert kept(other, 5) == 3
     assert kept(one, 1) == 0
+
+
+def test_pool_max_conn_when_another_thread_gives_meanwhile() -> None:
+    """Between the decision to keep a connection and keeping it, another thread decides too."""
+    one, other = servers(2, pool_max_conn=1)
+
+    class Meanwhile(deque[Any]):
+        def append(self, conn: Any) -> None:
+            assert kept(other, 1) == 0
+            super().append(conn)
+
+    one.idle = Meanwhile()
+    assert kept(one, 1) == 1
 
 
 def test_pool_max_conn_when_threads_give_at_once() -> None:
