@@ -51,7 +51,7 @@ class Benchmark:
 
 
 def positive(text: str) -> float:
-    """argparse type: a number above 0."""
+    """Argparse type: a number above 0."""
     value = float(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
@@ -84,9 +84,7 @@ def program_names(programs: Sequence[str]) -> list[str]:
     return names
 
 
-def series_of(
-    found: dict[str, list[dict[str, float]]], units: dict[str, str]
-) -> list[Series]:
+def series_of(found: dict[str, list[dict[str, float]]], units: dict[str, str]) -> list[Series]:
     """What `results.interleave` found, by variant and metric. `units`: metric -> unit."""
     return [
         Series(variant, metric, unit, [values[metric] for values in rounds])

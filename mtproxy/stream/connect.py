@@ -82,7 +82,6 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
     if settings.pool_max_conn >= 0:
         srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
-        srv.idle_limited = True
     if srv.purge_delay == 0:
         srv.max_idle = 0
     if settings.max_reuse >= 0:
@@ -97,6 +96,7 @@ def close_ended(srv: Server) -> None:
             alive.append(conn)
         else:
             conn.close()
+    srv.return_permits(len(srv.idle) - len(alive))
     srv.idle.clear()
     srv.idle.extend(alive)
 
@@ -126,6 +126,8 @@ def take_idle(task: Task, srv: Server) -> Connection | None:
     idle = srv.idle
     while idle:
         conn = idle.pop()
+        if srv.permits is not None:
+            srv.return_permits(1)
         if is_quiet(conn):
             conn.tasklet = task
             return conn
@@ -145,18 +147,13 @@ def give_idle(conn: Connection, now: int) -> None:
         mark.epoch != srv.epoch
         or len(idle) >= srv.max_idle
         or mark.reused >= srv.max_reuse
-        or (srv.idle_limited and _idle_everywhere(srv) >= srv.max_idle)
+        or (srv.permits is not None and not srv.take_permit())
     ):
         conn.close()
         return
     mark.since = now
     conn.tasklet = srv.watch
     idle.append(conn)
-
-
-def _idle_everywhere(srv: Server) -> int:
-    """Idle connections of all threads; those of others may be a moment old."""
-    return sum([len(side.idle) for side in srv.shared.sides])
 
 
 def reuse_kept(conn: Connection, srv: Server) -> bool:
@@ -191,6 +188,7 @@ def purge_idle(srv: Server, now: int) -> None:
         if now - idle[0].mark.since < srv.purge_delay:
             return
         idle.popleft().close()
+        srv.return_permits(1)
 
 
 def shed_idle(ctx: ThreadContext) -> bool:
@@ -203,6 +201,7 @@ def shed_idle(ctx: ThreadContext) -> bool:
             idle = srv.idle
             for _ in range((len(idle) + 1) // 2):
                 idle.popleft().close()
+                srv.return_permits(1)
                 found = True
     return found
 
