@@ -28,8 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mtproxy locks",
         description="Show who waited for which lock in a running proxy, and for how long.",
-        epilog="'mtproxy ctl set profiling locks on' adds how long locks are held, and the function "
-        "and line of the longest waits and holds. docs/locking.md explains the labels.",
+        epilog="'mtproxy ctl set profiling locks on' adds how long locks are held, and the "
+        "function and line of the longest waits and holds. docs/locking.md explains the labels.",
     )
     socket_option(parser)
     parser.add_argument("label", nargs="?", help="this label alone, such as TASK_WQ")

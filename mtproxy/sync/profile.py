@@ -92,7 +92,7 @@ class ProfilingUnavailable(Exception):
     """Lock profiling cannot be switched on; the text says why."""
 
 
-# -- the wrappers -----------------------------------------------------------------------------------
+# -- the wrappers ----------------------------------------------------------------------------------
 
 
 def _note(sites: _Sites, kind: int, code: CodeType, at: int, ns: int) -> None:
@@ -125,8 +125,8 @@ def _shareable(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-# Of the wrappers' three constants `wait_ns` is where the kind's waiting time stands in a slot: what
-# the original adds there is how long this very call has waited, since only this thread writes to it.
+# Of the wrappers' constants `wait_ns` is where the kind's waiting time stands in a slot: what the
+# original adds there is how long this very call has waited, since only this thread writes to it.
 # They are defaults and not free variables, whose cells all threads would have to lock.
 
 
@@ -229,7 +229,7 @@ def _wrapper(original: Callable[..., Any], kind: int | None, held_kind: int | No
     return made
 
 
-# -- switching --------------------------------------------------------------------------------------
+# -- switching -------------------------------------------------------------------------------------
 
 
 def is_on() -> bool:
@@ -286,7 +286,7 @@ def status_line() -> str:
     return f"Lock profiling                      : {state:<8}# set profiling locks {{on|off}}\n"
 
 
-# -- what was found ---------------------------------------------------------------------------------
+# -- what was found --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

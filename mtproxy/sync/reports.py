@@ -21,7 +21,7 @@ SITES_SHOWN = 3
 BUILT_OUT = "Lock statistics are built out of this process: tune.lock-stats is off.\n"
 
 
-# -- text -------------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
 
 def _kind_text(kind: str, locks: int, unlocks: int, wait_ns: int) -> str:
@@ -97,7 +97,7 @@ def held_text() -> str:
     return "Locks held now:\n" + ("".join(lines) or "\t none\n")
 
 
-# -- JSON -------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------
 
 
 def _json_of(one: LockStats, found: LabelProfile) -> dict[str, object]:
@@ -122,7 +122,7 @@ def render_json() -> str:
     return json.dumps([_json_of(stats.snapshot_of(one), profile.profile_of(one)) for one in LABELS])
 
 
-# -- table ------------------------------------------------------------------------------------------
+# -- table -----------------------------------------------------------------------------------------
 
 
 def render_top(count: int | None = None) -> str:
@@ -143,8 +143,7 @@ def render_top(count: int | None = None) -> str:
     if profiled:
         head += f"{'hold ms':>12}{'hold %':>8}{'ns/hold':>10}{'longest ms':>12}"
     lines = [head + f"{'since s':>10}"]
-    for one in rows[:count]:
-        lines.append(_row(one, found[one.label] if profiled else None, threads))
+    lines += [_row(one, found[one.label] if profiled else None, threads) for one in rows[:count]]
     if profiled:
         for one in rows[:count]:
             sites = found[one.label]
@@ -180,7 +179,7 @@ def _row(one: LockStats, found: LabelProfile | None, threads: int) -> str:
     return row + f"{one.seconds:>10.1f}"
 
 
-# -- Prometheus -------------------------------------------------------------------------------------
+# -- Prometheus ------------------------------------------------------------------------------------
 
 type _Value = Callable[[LockStats, str], int | float]
 

@@ -14,7 +14,7 @@ the figures (text, JSON, ...) is in `sync.reports`; hold times are in `sync.prof
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from mtproxy.sync.labels import LABELS, LockLabel
@@ -183,7 +183,7 @@ def _stats(label: LockLabel, sums: list[int]) -> LockStats:
         max((slot[position] for slot in slots if slot[LONGEST_EPOCH] == epoch), default=0)
         for position in range(READ_LONGEST_WAIT_NS, LONGEST_EPOCH)
     ]
-    return LockStats(label.name, *sums, *longest, seconds=monotonic() - _since[rank])
+    return replace(LockStats(label.name, *sums, *longest), seconds=monotonic() - _since[rank])
 
 
 def snapshot_of(label: LockLabel) -> LockStats:
