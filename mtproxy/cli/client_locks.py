@@ -211,14 +211,18 @@ def _sites(one: dict[str, Any]) -> Iterable[str]:
             )
 
 
+def by_waiting(figures: Iterable[LockFigures], count: int = 0) -> list[LockFigures]:
+    """The longest waits first; at most `count`, if that is not 0."""
+    return sorted(figures, key=lambda f: (-f.wait_ns, -f.locks, f.label))[: count or None]
+
+
 def locks_table(figures: Sequence[LockFigures], seconds: float, count: int = 0) -> str:
     """What was added in `seconds`, per second, the longest waits first; at most `count` labels."""
     profiled = any(one.holds is not None for one in figures)
     titles = f"{'LOCK':<12}{'locks/s':>12}{'waits/s':>10}{'wait ms/s':>11}{'ns/lock':>10}"
     titles += f"{'failed up/s':>13}{'longest ms':>12}"
     lines = [titles + f"{'hold ms/s':>11}{'ns/hold':>10}" * profiled]
-    ordered = sorted(figures, key=lambda f: (-f.wait_ns, -f.locks, f.label))
-    for one in ordered[: count or None]:
+    for one in by_waiting(figures, count):
         per_lock = one.wait_ns / one.locks if one.locks else 0.0
         per_second = f"{one.locks / seconds:>12.0f}{one.waits / seconds:>10.1f}"
         waiting = f"{one.wait_ns / 1e6 / seconds:>11.3f}{per_lock:>10.1f}"
@@ -273,7 +277,7 @@ def _watch(address: str, options: argparse.Namespace, out: TextIO) -> int:
                 if added
                 else "no lock has been used yet\n"
             )
-            for one in sorted(added, key=lambda f: -f.wait_ns)[: options.top or None]:
+            for one in by_waiting(added, options.top or 0):
                 shown += "".join(f"{line}\n" for line in answer.sites[one.label])
             explanation = legend(current, profiled=any(f.holds is not None for f in added))
             if terminal:
