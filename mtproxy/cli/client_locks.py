@@ -98,7 +98,8 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
         if options.watch is not None:
             return _watch(address, options, out)
         answer = ask(address, command, options.timeout)
-        out.write(answer[:-1] if answer.endswith("\n\n") else answer)
+        # one empty line ends every answer on the wire
+        out.write(answer[:-1] if answer.endswith("\n\n") or answer == "\n" else answer)
         out.flush()
     except ClientError as error:
         print(f"mtproxy locks: {error}", file=sys.stderr)
