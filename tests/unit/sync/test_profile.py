@@ -48,9 +48,7 @@ def found() -> LabelProfile:
 
 
 def counts() -> dict[str, tuple[int, int, int]]:
-    return {
-        kind: (one.count, one.total_ns, one.longest_ns) for kind, one in found().holds.items()
-    }
+    return {kind: (one.count, one.total_ns, one.longest_ns) for kind, one in found().holds.items()}
 
 
 NOTHING = {"read": (0, 0, 0), "seek": (0, 0, 0), "write": (0, 0, 0)}
