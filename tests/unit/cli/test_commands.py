@@ -33,14 +33,13 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.server import CheckStatus, ServerState
 from mtproxy.stats.runtime import ListenerRuntime
 from mtproxy.sync import stats as lock_stats
-from mtproxy.sync.labels import LockLabel
-from mtproxy.sync.locks import Lock
 from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
 NAMES_OF_COMMANDS = {
     "clear counters", "disable server", "enable server", "get weight", "help", "operator", "prompt",
-    "quit", "set server", "set severity-output", "set timeout", "set weight", "show activity",
+    "quit", "set profiling locks", "set server", "set severity-output", "set timeout",
+    "set weight", "show activity",
     "show backend", "show cli level", "show cli sockets", "show env", "show errors", "show fd",
     "show info", "show locks", "show servers conn", "show servers state", "show sess",
     "show startup-logs", "show stat", "show threads", "show version", "user",
@@ -236,25 +235,6 @@ def test_show_cli_sockets(cli: Cli):
 )
 def test_addresses_of_sockets(address: Address, expected: str):
     assert socket_text(BindSettings(address)) == expected
-
-
-def test_show_locks(cli: Cli):
-    lock = Lock(LockLabel.OTHER)
-    lock_stats.reset()
-    lock.take(0)
-    lock.drop(0)
-    text = cli("show locks")
-    assert "Stats about Lock OTHER:\n\t write lock  : 1\n\t write unlock: 1 (0)\n" in text
-    assert cli("show locks other") == text[text.index("Stats about Lock OTHER") :]
-    figures = {one["label"]: one for one in json.loads(cli("show locks json"))}
-    assert figures["OTHER"]["write_locks"] == 1
-    assert cli("show locks reset other") == ""
-    assert "write lock" not in cli("show locks OTHER")
-    assert cli("show locks nope").startswith("No such lock label; there are ")
-    assert cli("show locks a b").startswith("Expected: show locks")
-    assert cli("show locks reset a b").startswith("Expected: show locks reset")
-    assert cli("show locks reset") == ""
-    assert Cli(Level.USER)("show locks reset") == "Permission denied\n"
 
 
 # --- threads
