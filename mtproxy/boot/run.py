@@ -16,7 +16,8 @@ from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
-from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
+from mtproxy.sched.pool import Pool
+from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_activity,
     commands_process,
     commands_servers,
     commands_session,
@@ -17,6 +18,7 @@ COMMANDS = CommandTable(
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
         *commands_threads.COMMANDS,
+        *commands_activity.COMMANDS,
         *commands_servers.COMMANDS,
     ]
 )

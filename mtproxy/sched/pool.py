@@ -19,6 +19,7 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
+from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
@@ -29,7 +30,6 @@ from mtproxy.sync.seeklock import SeekLock
 if TYPE_CHECKING:
     import types
 
-DEFAULT_RUNQUEUE_DEPTH = 40
 DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
