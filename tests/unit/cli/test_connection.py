@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 
 from mtproxy.cli.connection import CliConnection, CliGate
@@ -44,7 +45,7 @@ def test_others_run_between_the_pieces_of_a_long_answer() -> None:
         task = ctx.spawn(other(), "other")
         run_loop(ctx)
         assert ctx.activity.bulk == 3
-        for a, b in zip(events, events[1:], strict=False):
+        for a, b in itertools.pairwise(events):
             if b == str(BATCH):
                 assert a == "other"
         assert "10 10" in " ".join(events)
