@@ -82,6 +82,11 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
         pipes = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
     want = _Want(maxconn, fixed, pipes)
     needed = max(glob.ulimit_n or 0, want.for_connections, budget)
+    own = max(glob.ulimit_n or needed, soft)
+    # what `ulimit-n` lacks for the few that are no connections is added to it, but no more
+    contradiction = asked is not None and own < 2 * maxconn
+    if contradiction:
+        needed = own
     with_pipes = needed + 2 * pipes
     if (
         needed > ceiling
@@ -92,11 +97,7 @@ def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = No
     problems: list[str] = []
     if needed > ceiling:
         problems.append(f"Cannot raise FD limit to {needed}, limit is {ceiling}.")
-    usable = ceiling
-    if asked is not None and glob.ulimit_n is not None:
-        own = max(glob.ulimit_n, soft)
-        if own < 2 * maxconn:  # if it lacks only the few that are not connections, they are added
-            usable = min(ceiling, own)
+    usable = min(ceiling, own) if contradiction else ceiling
     if want.for_connections > usable:
         problems.append(
             f"FD limit ({usable}) too low for maxconn={maxconn}/maxsock={want.for_connections}. "

@@ -116,6 +116,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         _announce(settings, nbthread)
         gc.collect()
         gc.freeze()
+        gc.enable()
 
     pool.on_soft_stop.append(_ListenStop(shared, nbthread))
     _install_signals(pool, settings)
