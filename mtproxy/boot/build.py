@@ -21,6 +21,7 @@ from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
+from mtproxy.proxy.quota import Quota
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
@@ -51,6 +52,8 @@ class Shared:
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     #: by position in `listeners`; only of those that are counted one by one
     listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
+    #: by position in `listeners`: the limits of the process, the frontend and the listener
+    quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
 
 
@@ -66,9 +69,17 @@ def make_shared(
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
+    process = Quota(maxconn)
+    fronts = {p.name: Quota(p.maxconn) for p in settings.proxies if p.is_frontend and p.maxconn}
     for number, listener in enumerate(listeners):
-        if listener.bind.maxconn or "socket-stats" in listener.proxy.options:
+        if "socket-stats" in listener.proxy.options:
             shared.listener_counters[number] = []
+        quotas = [process]
+        if listener.proxy.name in fronts:
+            quotas.append(fronts[listener.proxy.name])
+        if listener.bind.maxconn:
+            quotas.append(Quota(listener.bind.maxconn))
+        shared.quotas.append(tuple(quotas))
     return shared
 
 
@@ -156,13 +167,16 @@ class _Listening:
         listener = shared.listeners[number]
         proxy, bind = listener.proxy, listener.bind
         room.listeners[number] = listener_room = ListenerRoom(
-            room.fronts[proxy.name], bind.id or number + 1, shared.listener_counters.get(number)
+            room.fronts[proxy.name],
+            bind.id or number + 1,
+            shared.listener_counters.get(number),
+            shared.quotas[number],
         )
         acceptor = Acceptor(
             ctx,
             listener.sock,
             SessionStarter(proxy.name, proxy.mode, number),
-            FrontGate(ctx, listener_room, shared.maxconn, proxy.maxconn, bind.maxconn),
+            FrontGate(ctx.tid, listener_room),
             self.max_accept,
         )
         room.acceptors.append(acceptor)

@@ -226,6 +226,7 @@ GUARDS = {
     "SERVER": "one server's administrative and health state",
     "LBPRM": "which servers of a backend are usable, and its balancing",
     "TASK_WQ": "the wait queue that the threads share (health checks)",
+    "LISTENER": "how many connections a listener, a frontend or the process has",
     "OTHER": "nothing in the program; tests use it",
 }
 _COLUMNS = (

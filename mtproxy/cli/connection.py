@@ -51,6 +51,13 @@ class CliGate:
             return True
         return self.maxconn is not None and self.current >= self.maxconn
 
+    def admit(self) -> bool:
+        # one thread serves them all, so that nobody takes the place before `enter`
+        return not self.full()
+
+    def cancel(self) -> None:
+        pass
+
     def enter(self) -> None:
         self.current += 1
         if self.total is not None:

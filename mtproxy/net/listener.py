@@ -53,10 +53,16 @@ class Gate(Protocol):
     """The limits of a listener, as one thread sees them."""
 
     def full(self) -> bool:
-        """Whether no connection may be accepted now."""
+        """Whether there is no room at this moment."""
+
+    def admit(self) -> bool:
+        """Take a place for a connection that may be there; False if there is none."""
+
+    def cancel(self) -> None:
+        """Give that place back: there was no connection."""
 
     def enter(self) -> None:
-        """A connection was accepted here, whichever thread will serve it."""
+        """A connection was accepted to that place, whichever thread will serve it."""
 
 
 class Acceptor:
@@ -128,14 +134,16 @@ class Acceptor:
         for _ in range(self.max_accept):
             if not self.registered:
                 return
-            if self.gate.full():
+            if not self.gate.admit():
                 self.pause()
                 return
             try:
                 sock, peer = self.sock.accept()
             except BlockingIOError:
+                self.gate.cancel()
                 return
             except OSError as e:
+                self.gate.cancel()
                 if e.errno in _CONNECTION_ERRORS:
                     continue
                 if e.errno not in _NO_RESOURCES:

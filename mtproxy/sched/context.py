@@ -109,10 +109,10 @@ class ThreadContext:
         "wall_offset",
     )
 
-    def __init__(self, tid: int, pool: Pool, *, use_epoll: bool = True) -> None:
-        self.tid = tid
+    def __init__(self, shared: ThreadShared, pool: Pool, *, use_epoll: bool = True) -> None:
+        self.tid = shared.tid
         self.pool = pool
-        self.shared = ThreadShared(tid)
+        self.shared = shared
         #: tick of the current turn
         self.now = monotonic_ms()
         #: now + wall_offset is milliseconds since the epoch; refreshed about once a second

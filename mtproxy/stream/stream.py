@@ -258,7 +258,8 @@ class Stream:
                 self.listener.counters.conn_cur -= 1
             self.ctx.shared.conns -= 1
             self.room.streams.discard(self)
-            self.room.after_session(self.ctx)
+            wanted = self.listener.leave(self.ctx.tid)
+            self.room.room.after_session(self.ctx, wanted=wanted)
 
     # --- the backend and the server
     def enter_backend(self, be: Backend, bconf: BackConf) -> None:

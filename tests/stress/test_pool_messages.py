@@ -43,7 +43,6 @@ def test_posts_from_outside_all_arrive_in_order(seed: int) -> None:
             arrived[poster, tid], sent[poster, tid] = [], []
 
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
 
         def post(poster: int) -> None:
             rng = random.Random(seed * 100 + poster)
@@ -63,7 +62,7 @@ def test_posts_from_outside_all_arrive_in_order(seed: int) -> None:
             run_threads(posters, post)
             wait_until(lambda: arrived == sent, f"all messages ({state(pool)})", 10)
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
         assert sum(ctx.activity.inbox for ctx in pool.contexts) >= posters * each
         assert sum(ctx.activity.wake_signal for ctx in pool.contexts) > 50, "nobody ever slept"
         assert not pool.failed
@@ -78,7 +77,6 @@ def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> Non
     finished: list[int] = []
 
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
 
         def throw(ball: int, left: int, rng: random.Random) -> None:
             def catch(ctx: ThreadContext) -> None:
@@ -99,7 +97,7 @@ def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> Non
                 throw(ball, throws - 1, random.Random(ball))
             assert done.wait(20), f"{dict(caught)} of {throws} throws ({state(pool)})"
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
     assert caught == dict.fromkeys(range(balls), throws)
 
 
@@ -135,7 +133,6 @@ def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
     """Queued again from the thread that ran them, a few ms ahead, while others sleep."""
     hoppers, runs = 20, 400
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
         tasks = [Hopper(pool, seed, runs) for seed in range(hoppers)]
 
         def start(ctx: ThreadContext) -> None:
@@ -147,7 +144,7 @@ def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
             for number, task in enumerate(tasks):
                 assert task.done.wait(20), f"task {number}: {task.left} runs left ({state(pool)})"
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0
         pool.wait_queue._check()
         assert not pool.failed
@@ -162,7 +159,6 @@ def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
     """A helper queues tasks one by one while every thread sleeps without an end."""
     rounds = 300
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
 
         def play() -> None:
             for number in range(rounds):
@@ -174,5 +170,5 @@ def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
                 assert task.done.wait(20), f"round {number} ({state(pool)})"
                 assert task.early == 0
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0

@@ -35,9 +35,17 @@ class Limit:
 
     def __init__(self, left: int) -> None:
         self.left = left
+        #: places that were given back
+        self.cancelled = 0
 
     def full(self) -> bool:
         return self.left == 0
+
+    def admit(self) -> bool:
+        return self.left != 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
 
     def enter(self) -> None:
         self.left -= 1

@@ -157,7 +157,7 @@ def test_a_message_ends_the_sleep(ctx: ThreadContext) -> None:
         wait_until(lambda: ctx.shared.sleeping, "the loop to sleep")
         ctx.shared.post(message)
 
-    make_patient(ctx.pool)
+    make_patient(ctx)
     with playing(poster):
         run_loop(ctx)
     assert idents == [threading.get_ident()]
@@ -300,7 +300,6 @@ def test_what_comes_while_a_thread_falls_asleep_is_seen(
 
     old = ctx.shared
     ctx.epoll.unregister(old.event_fd)
-    os.close(old.event_fd)
     ctx.shared = pool.shareds[0] = Falling(0, at)
     ctx.epoll.register(ctx.shared.event_fd, 1)
     ctx.epoll = FallingEpoll(ctx.epoll, at)  # type: ignore[assignment]

@@ -105,10 +105,11 @@ def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
         assert go_on.wait(30)
 
     with running_pool(2, watchdog_ms=40) as pool:
-        dog = pool.watchdog
-        dog.out = out
 
         def play() -> None:
+            dog = pool.watchdog
+            assert dog is not None
+            dog.out = out
             pool.run_on(1, lambda ctx: Tasklet(ctx, a_step_that_blocks, "the blocker").wake())
             try:
                 wait_until(lambda: "the blocker" in said(out), "a report", 20)
@@ -123,7 +124,8 @@ def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
         run_with(pool, play)
         assert not pool.failed
         # on a busy machine another thread may have been slow as well
-        assert dog.reports >= 1
+        assert pool.watchdog is not None
+        assert pool.watchdog.reports >= 1
     text = said(out)
     assert "thread 2 has made no progress" in text
     assert "while running 'the blocker'" in text
