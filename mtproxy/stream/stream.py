@@ -246,6 +246,13 @@ class Stream:
         self.room.streams.add(self)
         self.started = True
 
+    def never_opened(self) -> None:
+        """The end of a client connection that the kernel did not let us serve."""
+        self.fe.counters.conn_cur -= 1
+        if self.listener.counters is not None:
+            self.listener.counters.conn_cur -= 1
+        self.room.after_session(self.ctx)
+
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
         self.drop_server()
