@@ -23,6 +23,7 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
@@ -150,13 +151,20 @@ def _logger(
     )
 
 
-def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
-    """Register every listening socket with this thread's poller."""
-    glob = shared.settings.global_
-    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
-    if max_accept <= 0:
-        max_accept = 1 << 20
-    for number, listener in enumerate(shared.listeners):
+class _Listening:
+    """A listening socket that each thread watches: `sched.fdtable` calls it on the thread."""
+
+    __slots__ = ("max_accept", "number", "shared")
+
+    def __init__(self, shared: Shared, number: int, max_accept: int) -> None:
+        self.shared = shared
+        self.number = number
+        self.max_accept = max_accept
+
+    def __call__(self, ctx: ThreadContext) -> None:
+        room: Room = ctx.room
+        shared, number = self.shared, self.number
+        listener = shared.listeners[number]
         proxy, bind = listener.proxy, listener.bind
         room.listeners[number] = listener_room = ListenerRoom(
             room.fronts[proxy.name],
@@ -169,6 +177,17 @@ def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
             listener.sock,
             SessionStarter(proxy.name, proxy.mode, number),
             FrontGate(ctx.tid, listener_room),
-            max_accept,
+            self.max_accept,
         )
         room.acceptors.append(acceptor)
+
+
+def announce_listeners(table: FdTable, shared: Shared, nbthread: int) -> None:
+    """Have every thread accept on every listening socket. Main thread, before they start."""
+    glob = shared.settings.global_
+    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
+    if max_accept <= 0:
+        max_accept = 1 << 20
+    for number, listener in enumerate(shared.listeners):
+        adopt = _Listening(shared, number, max_accept)
+        table.insert(listener.sock.fileno(), range(nbthread), adopt)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.report import say
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import CliSession, Level
-from mtproxy.cli.server import serve
+from mtproxy.cli.server import BATCH, serve
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import Task, park
 
@@ -168,7 +168,11 @@ class CliConnection:
             await self._wait(deadline)
 
     async def write_all(self, data: bytes) -> None:
-        """Hand everything to the kernel. Raises TimeoutError if the client stops reading."""
+        """Hand everything to the kernel. Raises TimeoutError if the client stops reading.
+
+        A long answer comes in pieces, each of which took a while to make: after each the others
+        run, and this task goes on as bulk.
+        """
         conn = self.conn
         view = memoryview(data)
         deadline = conn.ctx.now + self.session.timeout_ms
@@ -182,6 +186,11 @@ class CliConnection:
                 continue
             view = view[sent:]
             deadline = conn.ctx.now + self.session.timeout_ms
+        if len(data) >= BATCH:
+            self.task.queue = conn.ctx.bulk
+            self.task.wake()
+            await park()
+            self.task.queue = conn.ctx.normal
 
     async def _wait(self, deadline: int) -> None:
         """Park until something happens. Raises TimeoutError at `deadline`."""

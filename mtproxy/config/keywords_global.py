@@ -36,11 +36,14 @@ def _number(field: str, minimum: int, maximum: int | None = None) -> Parser:
 
 
 def _number_or_unset(field: str) -> Parser:
-    """Zero stands for "not set"."""
+    """Zero stands for "not set". The first one that is set holds, as in HAProxy."""
 
     def parse(ctx: Context, st: Statement) -> None:
         st.at_most(1)
         name = st.words[0]
+        if ctx.global_.values.get(field):
+            ctx.warn(st.location, f"'{name}' already specified, ignored")
+            return
         ctx.global_.values[field] = integer(name, st.required(1, "a number"), 0) or None
 
     return parse
@@ -218,6 +221,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
+    Keyword("fd-hard-limit", IN_GLOBAL, _number_or_unset("fd_hard_limit")),
     Keyword("gid", IN_GLOBAL, _once(_number("gid", 0, _ID_MAX), "gid")),
     Keyword("group", IN_GLOBAL, _once(_group, "gid")),
     Keyword("hard-stop-after", IN_GLOBAL, _time("hard_stop_after")),

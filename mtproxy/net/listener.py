@@ -171,6 +171,7 @@ class Acceptor:
             if best is mine:
                 self.start(ctx, sock, peer)
             else:
+                ctx.activity.accq_pushed += 1
                 best.post(_Handover(self.start, sock, peer))
 
 

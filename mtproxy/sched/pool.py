@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext, ThreadShared
+from mtproxy.sched.fdtable import FdTable
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
+from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueue
 from mtproxy.sched.watchdog import Watchdog
@@ -33,7 +35,6 @@ from mtproxy.sync.seeklock import SeekLock
 if TYPE_CHECKING:
     import types
 
-DEFAULT_RUNQUEUE_DEPTH = 40
 DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
@@ -46,6 +47,11 @@ class _SignalPipe:
         self.wr.setblocking(False)
         self.ready = 0
         self.tasklet = Tasklet(ctx, self.drain, "signals")
+        self.tasklet.queue = ctx.urgent
+
+    def adopt(self, ctx: ThreadContext) -> None:
+        ctx.fdtab[self.rd.fileno()] = self
+        ctx.epoll.register(self.rd.fileno(), 1)
 
     def drain(self, _value: None) -> None:
         try:
@@ -60,6 +66,7 @@ class Pool:
 
     `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
     `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
+    `maxsock` is how many descriptors the process may have, `full_scan` see `sched.fdtable`.
     """
 
     def __init__(
@@ -71,6 +78,8 @@ class Pool:
         watchdog_ms: int = 5000,
         use_epoll: bool = True,
         max_events: int = DEFAULT_MAX_EVENTS,
+        maxsock: int = 1024,
+        full_scan: bool = False,
     ) -> None:
         self.nbthread = nbthread
         self.runqueue_depth = runqueue_depth
@@ -83,6 +92,10 @@ class Pool:
         self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
         self.wait_queue.on_earlier = self._wake_a_sleeper
         self.shareds = [ThreadShared(tid) for tid in range(nbthread)]
+        #: what threads adopt when they start; boot adds to it
+        self.fd_table = FdTable(maxsock, full_scan=full_scan)
+        for shared in self.shareds:
+            self.fd_table.insert(shared.event_fd, [shared.tid], _watch_inbox)
         self._use_epoll = use_epoll
         self.contexts = [self._new_context(0)]
         self._made = {0: self.contexts[0]}
@@ -100,7 +113,8 @@ class Pool:
 
     # --- running
     def run(self, setup: Message, ready: Message | None = None) -> None:
-        """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
+        """Call `setup(ctx)` on every thread, have each adopt its descriptors, then run all loops.
+        Returns after the stop.
 
         No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
         moment. A thread whose set-up raises says so and stops the whole pool: `failed` is set.
@@ -108,8 +122,7 @@ class Pool:
         self._ready = ready
         main = self.contexts[0]
         pipe = _SignalPipe(main)
-        main.fdtab[pipe.rd.fileno()] = pipe
-        main.epoll.register(pipe.rd.fileno(), 1)
+        self.fd_table.insert(pipe.rd.fileno(), [0], pipe.adopt)
         signal.set_wakeup_fd(pipe.wr.fileno(), warn_on_full_buffer=False)
         try:
             for tid in range(1, self.nbthread):
@@ -148,9 +161,9 @@ class Pool:
             if tid:
                 self._made[tid] = self._new_context(tid)
             ctx = self._made[tid]
-            ctx.epoll.register(ctx.shared.event_fd, 1)
             self._all_made.wait()
             setup(ctx)
+            self.fd_table.adopt(ctx)
             self._gate.wait()
             if tid == 0 and self._ready is not None:
                 self._ready(ctx)
@@ -219,6 +232,10 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _watch_inbox(ctx: ThreadContext) -> None:
+    ctx.epoll.register(ctx.shared.event_fd, 1)
 
 
 def _note_soft_stop(ctx: ThreadContext) -> None:

@@ -256,11 +256,28 @@ def test_show_activity(cli: Cli):
     text = cli("show activity")
     assert text.startswith("thread_id: 1 (1..2)\ndate_now: ")
     assert "\nloops: 11 [ 5 6 ]\n" in text
+    one.activity.ctxsw, two.activity.ctxsw = 15, 9
+    one.loop_ns, two.loop_ns = 2_000, 9_000
+    two.cpu_ns = 12_345_678
+    lines = cli("show activity").splitlines()
+    for line in (
+        "tasklets_per_loop: 2.18 [ 3.0 1.5 ]",
+        "avg_loop_us: 5 [ 2 9 ]",
+        "cpu_ms: 12 [ 0 12 ]",
+    ):
+        assert line in lines
+    assert "tasklets_per_loop: 1.5" in cli("show activity 2").splitlines()
     assert "\nloops: 6\n" in cli("show activity 2")
     assert "\nloops: 11\n" in cli("show activity 0")
     assert cli("show activity -1").count("[") == text.count("[")
     for bad in ("3", "x", "²"):
         assert cli(f"show activity {bad}") == "Expected: show activity [-1|0|1..2]\n"
+
+
+def test_show_activity_in_haproxys_order(cli: Cli):
+    names = [line.split(":")[0] for line in cli("show activity").splitlines()]
+    assert names[:6] == ["thread_id", "date_now", "ctxsw", "tasksw", "empty_rq", "long_rq"]
+    assert len(set(names)) == len(names)
 
 
 def test_show_fd(cli: Cli):

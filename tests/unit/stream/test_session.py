@@ -14,6 +14,7 @@ from mtproxy.base.settings import Address, AddressKind, BindSettings, StatsSocke
 from mtproxy.cli.connection import CliGate, CliStarter
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.quota import Quota
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.loop import run_some
 from mtproxy.stream.room import FrontGate, ListenerRoom
@@ -44,11 +45,12 @@ def test_a_connection_that_cannot_be_watched_is_given_back(
 ) -> None:
     """Its limits are free again, nothing runs, and the client is not left waiting."""
     front = make_front(ctx)
-    listener = ListenerRoom(front, 1, [FrontendCounters()])
+    listener = ListenerRoom(front, 1, [FrontendCounters()], (Quota(10), Quota(1)))
     ctx.room.listeners[1] = listener
-    gate = FrontGate(ctx, listener, 10, 1, 1)
+    gate = FrontGate(ctx.tid, listener)
     ctx.epoll = FullEpoll(ctx.epoll)
     for _ in range(2):
+        assert gate.admit()
         gate.enter()
         assert gate.full()
         SessionStarter("fe", mode, 1)(ctx, accepted.dup(), ("127.0.0.1", 4711))
@@ -89,16 +91,16 @@ def test_a_listener_that_cannot_be_watched_is_tried_again(
     ctx: ThreadContext, listener: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     front = make_front(ctx)
-    gate = FrontGate(ctx, ctx.room.listeners[1], 10, None, None)
+    gate = FrontGate(ctx.tid, ctx.room.listeners[1])
     acceptor = Acceptor(ctx, listener, lambda *_args: None, gate)
     front.room.acceptors.append(acceptor)
     acceptor.pause()
     usual, ctx.epoll = ctx.epoll, FullEpoll(ctx.epoll)
-    front.after_session(ctx)
+    front.room.after_session(ctx)
     assert acceptor.paused
     assert ctx.fdtab == {}
     assert "cannot watch a listening socket, trying again" in capsys.readouterr().err
     ctx.epoll = usual
-    front.after_session(ctx)
+    front.room.after_session(ctx)
     assert not acceptor.paused
     acceptor.pause()
