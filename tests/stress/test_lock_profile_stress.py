@@ -116,11 +116,13 @@ def test_switching_in_a_storm(seed: int, checked: bool) -> None:
         dice = random.Random(seed * 100 + number)
         if number < THREADS:
             stats.adopt(number)
-            for _ in range(1500):
-                storm.turn(number, dice)
-            finished.append(number)
-            if len(finished) == THREADS:
-                done.set()
+            try:
+                for _ in range(1500):
+                    storm.turn(number, dice)
+            finally:
+                finished.append(number)
+                if len(finished) == THREADS:
+                    done.set()
             return
         while not done.is_set():  # the one that switches and reads
             for switch in (profile.switch_on, profile.switch_off):
@@ -191,13 +193,7 @@ def test_reset_in_a_storm() -> None:
     enough = threading.Event()
     kinds = ("read", "seek", "write")
 
-    def body(number: int) -> None:
-        if number < THREADS:
-            stats.adopt(number)
-            dice = random.Random(number)
-            while not enough.is_set():
-                storm.turn(number, dice)
-            return
+    def reset_and_look() -> None:
         before = stats.totals_of(SECOND)
         for _ in range(50):
             enough.wait(0.002)
@@ -211,7 +207,18 @@ def test_reset_in_a_storm() -> None:
                 assert unlocks <= getattr(after, f"{kind}_unlocks")
                 assert getattr(after, f"{kind}_unlocks") >= getattr(before, f"{kind}_unlocks")
             before = after
-        enough.set()
+
+    def body(number: int) -> None:
+        if number < THREADS:
+            stats.adopt(number)
+            dice = random.Random(number)
+            while not enough.is_set():
+                storm.turn(number, dice)
+            return
+        try:
+            reset_and_look()
+        finally:
+            enough.set()
 
     run_threads(THREADS + 1, body)
     last = stats.snapshot_of(SECOND)
