@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import socket
 import stat
 import sys
@@ -32,7 +33,12 @@ DEFAULT_TIMEOUT = 10.0
 #: how long a usual socket may take to accept a connection, in seconds
 PROBE_TIMEOUT = 1.0
 
-#: answers that begin like this are refusals: the command's exit code is 1
+#: asks the proxy to begin its messages with their severity, which is how an error is told from what
+#: was asked for (management guide, "set severity-output"); answered with an empty line
+_WITH_SEVERITY = "set severity-output number; "
+_MESSAGE = re.compile(r"(?<=\n\n)\[([0-7])\]: ")
+_ERROR_SEVERITY = 3
+#: answers that are errors too, whatever their severity
 REFUSALS = ("Unknown command", "Unsupported command", "Permission denied", "Internal error")
 
 
@@ -132,6 +138,21 @@ def ask(address: str, command: str, timeout: float = DEFAULT_TIMEOUT) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
+def ask_checked(address: str, command: str, timeout: float = DEFAULT_TIMEOUT) -> tuple[str, bool]:
+    """The answer to `command`, and whether it, or that of one command in a chain, is an error.
+
+    One empty line ends every answer on the wire; the last one is left out, it is only noise.
+    """
+    # as if another empty line stood in front
+    answer = "\n" + ask(address, _WITH_SEVERITY + command, timeout)
+    failed = answer.lstrip("\n").startswith(REFUSALS)
+    for message in _MESSAGE.finditer(answer):
+        if int(message[1]) <= _ERROR_SEVERITY or answer.startswith(REFUSALS, message.end()):
+            failed = True
+    answer = _MESSAGE.sub("", answer)[1:].removeprefix("\n")
+    return answer[:-1] if answer == "\n" or answer.endswith("\n\n") else answer, failed
+
+
 def socket_option(parser: argparse.ArgumentParser) -> None:
     """The options -S and --timeout."""
     parser.add_argument(
@@ -151,12 +172,12 @@ def socket_option(parser: argparse.ArgumentParser) -> None:
 
 
 def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
-    """`mtproxy ctl`: send a command, print the answer. Exit code 1: refused or no connection."""
+    """`mtproxy ctl`: send a command, print the answer. Exit code 1: an error or no connection."""
     parser = argparse.ArgumentParser(
         prog="mtproxy ctl",
         description="Send a command to a running proxy and print its answer.",
         epilog='Examples: mtproxy ctl "show info"; mtproxy ctl -S run/admin.sock "show stat; show '
-        'info"; mtproxy ctl help. Exit code: 0 answered, 1 refused or no connection, 2 wrong '
+        'info"; mtproxy ctl help. Exit code: 0 done, 1 an error or no connection, 2 wrong '
         "options. The commands are described in docs/runtime.md.",
     )
     socket_option(parser)
@@ -166,10 +187,11 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
     options = parser.parse_args(list(argv))
     out = out or sys.stdout
     try:
-        answer = ask(choose_socket(options.socket), " ".join(options.command), options.timeout)
+        answer, failed = ask_checked(
+            choose_socket(options.socket), " ".join(options.command), options.timeout
+        )
     except ClientError as error:
         print(f"mtproxy ctl: {error}", file=sys.stderr)
         return 1
-    # one empty line ends every answer on the wire; on a terminal it is only noise
-    out.write(answer[:-1] if answer.endswith("\n\n") else answer)
-    return 1 if answer.startswith(REFUSALS) else 0
+    out.write(answer)
+    return int(failed)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 
 from mtproxy.base.settings import AddressKind, BindSettings
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
-from mtproxy.log.dates import format_second
+from mtproxy.stats import errors
 
 
 def _show_version(cli: CliSession, _args: list[str]) -> Answer:
@@ -27,12 +26,16 @@ def _show_startup_logs(cli: CliSession, _args: list[str]) -> Answer:
     return [line if line.endswith("\n") else line + "\n" for line in cli.runtime.startup_logs]
 
 
-def _show_errors(_cli: CliSession, args: list[str]) -> Answer:
-    """No invalid message is kept yet, so there is nothing to list."""
-    del args
-    now = time.time()
-    date = format_second("{day}/{mon}/{year}:{clock}", int(now), utc=False)
-    return f"Total events captured on [{date}.{int(now % 1 * 1000):03d}] : 0\n"
+def _show_errors(cli: CliSession, args: list[str]) -> Answer:
+    proxy = None
+    if args and args[0] != "-1":
+        proxy = cli.runtime.proxy(args[0])
+        if proxy is None:
+            raise CliError("No such proxy.")
+    kind = args[1] if len(args) > 1 else ""
+    return errors.render(
+        cli.runtime, proxy, requests=kind != "response", responses=kind != "request"
+    )
 
 
 def _show_sockets(cli: CliSession, _args: list[str]) -> Answer:
@@ -79,7 +82,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("show", "errors"),
-        "show errors",
+        "show errors [<iid>|<proxy>] [request|response]",
         "the last invalid request and response of each proxy",
         Level.OPERATOR,
         _show_errors,

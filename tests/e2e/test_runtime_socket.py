@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+import threading
 
 import pytest
 
 from mtproxy.testing.configs import http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.syslog_sink import SyslogSink
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import Wire, connect
 
 VERSION = rb"[0-9][^\n]*\n\n"
@@ -218,6 +220,32 @@ def test_counters_of_requests(running: Program):
     assert 0 <= int(server["lastsess"]) < 60
     assert int(info(running)["CurrConns"]) == 1
     assert int(info(running)["CumReq"]) >= 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_highest_numbers_of_sessions(proxy, serve, sink: SyslogSink, threads: int) -> None:
+    """A burst that is over before anybody looks."""
+    together = 12
+    go = threading.Event()
+
+    def handler(wire: Wire) -> None:
+        wire.read_head()
+        assert go.wait(PATIENCE)
+        wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+
+    server = serve(handler)
+    fe = f"log 127.0.0.1:{sink.port} local0\n option httplog"
+    running = proxy(f"global\n    nbthread {threads}\n" + http(server.port, fe=fe))
+    wires = [running.connect() for _ in range(together)]
+    for wire in wires:
+        wire.send(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+    wait_until(lambda: server.accepted == together, "all requests at the server")
+    go.set()
+    for wire in wires:
+        assert wire.read_response().body == b"ok"
+    wait_until(lambda: running.stat("fe", "FRONTEND")["scur"] == "0", "the sessions' end")
+    for names in (("fe", "FRONTEND"), ("be", "BACKEND"), ("be", "s1")):
+        assert running.stat(*names)["smax"] == str(together), names
 
 
 def test_clear_counters(running: Program):

@@ -20,18 +20,36 @@ type Serve = Callable[..., str]
 
 
 def test_ctl_prints_the_answer(serve: Serve):
-    path = serve(b"a\nb\n\n")
+    path = serve(b"\na\nb\n\n")
     out = io.StringIO()
     assert client.ctl(["-S", path, "show", "info;", "show stat"], out) == 0
     assert out.getvalue() == "a\nb\n"
-    assert serve.asked == [b"show info; show stat\n"]  # type: ignore[attr-defined]
+    sent = b"set severity-output number; show info; show stat\n"
+    assert serve.asked == [sent]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    "answer", [b"Unknown command, but\n\n", b"Unsupported command: x\n\n", b"Permission denied\n\n"]
+    ("answer", "printed", "code"),
+    [
+        (b"Unknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\nUnknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\n[6]: Unknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\n[3]: Unsupported command: x\n\n", "Unsupported command: x\n", 1),
+        (b"\n[3]: No such server.\n\n", "No such server.\n", 1),
+        (b"\n1 (initial 1)\n\n[3]: No such server.\n\n", "1 (initial 1)\n\nNo such server.\n", 1),
+        (b"\n\n[3]: No such server.\n\n", "\nNo such server.\n", 1),
+        (b"\n[4]: changed\n\n", "changed\n", 0),
+        (b"\n[6]: done\n\n", "done\n", 0),
+        (b"\nA=1\n[3]: no message\n\n", "A=1\n[3]: no message\n", 0),
+        (b"\n\n", "", 0),
+    ],
 )
-def test_ctl_says_by_its_exit_code_that_it_was_refused(serve: Serve, answer: bytes):
-    assert client.ctl(["-S", serve(answer), "x"], io.StringIO()) == 1
+def test_ctl_says_by_its_exit_code_that_a_command_failed(
+    serve: Serve, answer: bytes, printed: str, code: int
+):
+    out = io.StringIO()
+    assert client.ctl(["-S", serve(answer), "x"], out) == code
+    assert out.getvalue() == printed
 
 
 def test_ctl_without_a_proxy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
