@@ -110,6 +110,7 @@ def runqueue(options: argparse.Namespace, say: Say) -> Outcome:
     """All depths with all numbers of threads, in turns."""
     depths = sorted({*options.depths, DEFAULT_RUNQUEUE_DEPTH})
     variants: dict[str, Variant] = {}
+    repeated: list[str] = []
     with ExitStack() as stack:
         origin = stack.enter_context(Nginx())
         for threads in options.threads:
@@ -120,12 +121,16 @@ def runqueue(options: argparse.Namespace, say: Say) -> Outcome:
                 variants[name_of(threads, depth)] = variant
         for variant in list(variants.values())[:: len(depths)]:
             variant.measure(1)  # the caches of the kernel and the origin server get warm
-        found = interleave(
-            list(variants),
-            options.rounds,
-            lambda name: variants[name].measure(options.seconds),
-            say,
-        )
+
+        def measure(name: str) -> dict[str, float]:
+            try:
+                return variants[name].measure(options.seconds)
+            except clients.BadLoad as error:
+                repeated.append(name)
+                say(f"once more, {name}: {error}")
+            return variants[name].measure(options.seconds)
+
+        found = interleave(list(variants), options.rounds, measure, say)
     series = series_of(found, UNITS)
     cores = len(os.sched_getaffinity(0))
     ratios = [
@@ -146,6 +151,8 @@ def runqueue(options: argparse.Namespace, say: Say) -> Outcome:
     notes = [best(series, threads, depths) for threads in options.threads]
     if any(threads > cores for threads in options.threads):
         notes.append(f"Over-subscribed are threads that share {cores} cores with others of theirs.")
+    if repeated:
+        notes.append(f"measured again after an error that wrk saw: {', '.join(repeated)}")
     return Outcome(
         series, ratios, settings, notes, plots=plots(series, options.threads, depths, cores)
     )
