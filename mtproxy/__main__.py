@@ -21,7 +21,7 @@ def _ctl(args: list[str]) -> int:
 
 
 def _locks(args: list[str]) -> int:
-    from mtproxy.cli.client import locks
+    from mtproxy.cli.client_locks import locks
 
     return locks(args)
 

@@ -269,6 +269,8 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
+    #: time holds of locks from the start (`profiling.locks on`)
+    profiling_locks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

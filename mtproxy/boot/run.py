@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, memory, process, runtime_socket
+from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_socket
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
@@ -21,7 +21,9 @@ from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import Pool
 from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.stream.connect import purge_idle, shed_idle
+from mtproxy.sync import bare as bare_locks
 from mtproxy.sync import debug as lock_debug
+from mtproxy.sync import profile as lock_profile
 from mtproxy.sync import stats as lock_stats
 
 DEFAULT_BACKLOG = 4096
@@ -85,9 +87,13 @@ def run(settings: Settings, options: CommandLine) -> int:
             process.make_dumpable(prctl)
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
+    if not glob.tune.get("tune.lock-stats", True):
+        bare_locks.strip()
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)
+    if glob.profiling_locks:
+        lock_profile.switch_on()
     try:
         pool = _make_pool(settings, found, nbthread)
     except OSError as e:
@@ -265,6 +271,7 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     pool.handle_signal(signal.SIGTERM, pool.hard_stop)
     pool.handle_signal(signal.SIGINT, pool.hard_stop)
     pool.handle_signal(signal.SIGUSR1, soft)
+    signal.signal(signal.SIGQUIT, lock_dump.on_signal)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
         signal.signal(ignored, signal.SIG_IGN)

@@ -1,6 +1,4 @@
-"""Runtime commands about the process: version, environment, sockets, messages, locks. Exports
-COMMANDS.
-"""
+"""Runtime commands about the process: version, environment, sockets, messages. Exports COMMANDS."""
 
 from __future__ import annotations
 
@@ -10,8 +8,6 @@ import time
 from mtproxy.base.settings import AddressKind, BindSettings
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.log.dates import format_second
-from mtproxy.sync import stats as lock_stats
-from mtproxy.sync.labels import LABELS, LockLabel
 
 
 def _show_version(cli: CliSession, _args: list[str]) -> Answer:
@@ -63,28 +59,6 @@ def socket_text(bind: BindSettings) -> str:
             return f"ipv4@{address.host}:{address.port}"
 
 
-def _show_locks(cli: CliSession, args: list[str]) -> Answer:
-    if args == ["json"]:
-        return lock_stats.render_json().rstrip("\n") + "\n"
-    if args[:1] == ["reset"]:
-        cli.need(Level.OPERATOR)
-        if len(args) > 2:
-            raise CliError("Expected: show locks reset [<label>]")
-        lock_stats.reset(_label(args[1]) if len(args) == 2 else None)
-        return ""
-    if len(args) > 1:
-        raise CliError("Expected: show locks [json|<label>] or show locks reset [<label>]")
-    return lock_stats.render_text(_label(args[0]) if args else None)
-
-
-def _label(word: str) -> LockLabel:
-    for label in LABELS:
-        if label.name == word.upper():
-            return label
-    names = ", ".join(label.name for label in LABELS)
-    raise CliError(f"No such lock label; there are {names}.")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command(
         ("show", "version"), "show version", "version of the program", Level.USER, _show_version
@@ -116,12 +90,5 @@ COMMANDS: tuple[Command, ...] = (
         "runtime sockets and their levels",
         Level.USER,
         _show_sockets,
-    ),
-    Command(
-        ("show", "locks"),
-        "show locks [json|reset [<label>]|<label>]",
-        "who waited for which lock, and for how long",
-        Level.USER,
-        _show_locks,
     ),
 )

@@ -11,6 +11,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
+from mtproxy.base.report import say
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import CliSession, Level
 from mtproxy.cli.server import BATCH, serve
@@ -101,7 +102,14 @@ class CliStarter:
         session.severity_output = self.severity_output
         connection = CliConnection(session, self.gate)
         task = ctx.spawn(connection.run(), "runtime socket")
-        connection.attach(task, Connection(ctx, sock, task))
+        try:
+            connection.attach(task, Connection(ctx, sock, task))
+        except OSError as error:
+            ctx.abandon(task)
+            sock.close()
+            self.gate.leave()
+            say("alert", f"a connection to the runtime socket is closed at once: {error}")
+            return
         # an approximation is enough for a report, hence no atomic increment
         self.runtime.cli_connections += 1
 

@@ -204,6 +204,12 @@ def _profiling_tasks(ctx: Context, st: Statement) -> None:
     choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
 
 
+def _profiling_locks(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    text = st.required(1, "on or off")
+    ctx.global_.values["profiling_locks"] = choice(st.words[0], text, ("on", "off")) == "on"
+
+
 def _no_effect(name: str, parse: Parser, why: str, *, negatable: bool = False) -> Keyword:
     return Keyword(name, IN_GLOBAL, parse, Support.NO_EFFECT, why, negatable)
 
@@ -232,6 +238,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("nosplice", IN_GLOBAL, _feature_off),
     Keyword("pidfile", IN_GLOBAL, _text("pidfile", "a file name")),
     Keyword("presetenv", IN_GLOBAL, _setenv),
+    Keyword("profiling.locks", IN_GLOBAL, _profiling_locks),
     Keyword("quiet", IN_GLOBAL, _flag("quiet")),
     Keyword("resetenv", IN_GLOBAL, _resetenv),
     Keyword("set-dumpable", IN_GLOBAL, _flag("set_dumpable"), negatable=True),

@@ -53,6 +53,7 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.fd.scan", "word", words=("highest", "full")),
     Tune("tune.http.logurilen", "int", 0),
     Tune("tune.http.maxhdr", "int", 1, 32767),
+    Tune("tune.lock-stats", "switch"),
     Tune("tune.maxaccept", "int", -1),
     Tune("tune.maxpollevents", "int", 0),
     Tune("tune.maxrewrite", "size", 0, 1 << 28),

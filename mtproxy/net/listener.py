@@ -111,12 +111,17 @@ class Acceptor:
         self.resume()
 
     def resume(self) -> None:
-        """Accept (again)."""
-        self.paused = False
+        """Accept (again). Stays paused if the kernel refuses to watch the socket."""
         if not self.registered:
+            try:
+                self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)
+            except OSError as e:
+                say("alert", f"cannot watch a listening socket, trying again in a second: {e}")
+                self.paused = True
+                return
             self.registered = True
             self.ctx.fdtab[self.sock.fileno()] = self
-            self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)
+        self.paused = False
 
     def pause(self) -> None:
         """Leave new connections in the kernel's queue until `resume`."""

@@ -202,6 +202,10 @@ class Backend:
         self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
 
+    def rebind(self) -> None:
+        """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
+        self.pick = self.shared.balancer.picker(self.servers, self.tid)
+
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""
         return combined(self.counters, [server.counters for server in self.servers])

@@ -158,6 +158,12 @@ class ThreadContext:
         task.wake()
         return task
 
+    def abandon(self, task: Task) -> None:
+        """Drop a task of `spawn` that has not run yet."""
+        assert task.coro is not None
+        task.coro.close()
+        self.finish(task)
+
     def finish(self, tasklet: Tasklet) -> None:
         """Drop a coroutine that has ended."""
         tasklet.done = True

@@ -42,6 +42,7 @@ _LOCAL_TROUBLE = frozenset(
         errno.ENFILE,
         errno.ENOBUFS,
         errno.ENOMEM,
+        errno.ENOSPC,  # epoll watches no more sockets
         errno.EADDRNOTAVAIL,
         errno.EADDRINUSE,
         errno.EAFNOSUPPORT,
@@ -311,14 +312,14 @@ def _redispatch(stream: Stream) -> bool:
     if new is None:
         old.take()
         return False
-    moved = new is not old
+    if new is old:
+        return False  # taken again by `pick`; it is the session that was counted
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
-    if moved:
-        stream.redispatched = True
-        old.counters.redispatches += 1
-        be.counters.redispatches += 1
-    return moved
+    stream.redispatched = True
+    old.counters.redispatches += 1
+    be.counters.redispatches += 1
+    return True
 
 
 async def _pause(stream: Stream, ms: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.base.report import say
 from mtproxy.http.cache import HeadCache
 from mtproxy.proxy.counters import FrontendCounters
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
     from mtproxy.stream.stream import Stream
+
+#: ms between two messages about the same trouble
+_TELL_AGAIN = 1000
 
 
 class FrontRoom:
@@ -36,6 +40,7 @@ class FrontRoom:
         "plain",
         "room",
         "streams",
+        "told_tick",
         "usual",
     )
 
@@ -64,6 +69,14 @@ class FrontRoom:
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
+        #: when `refused` last said something
+        self.told_tick = -_TELL_AGAIN
+
+    def refused(self, ctx: ThreadContext, error: OSError) -> None:
+        """An accepted connection could not be served: say so, once a second at most."""
+        if ctx.now - self.told_tick >= _TELL_AGAIN:
+            self.told_tick = ctx.now
+            say("alert", f"{self.frontend.name}: accepted connections are closed at once: {error}")
 
 
 class ListenerRoom:

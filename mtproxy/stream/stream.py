@@ -246,6 +246,10 @@ class Stream:
         self.room.streams.add(self)
         self.started = True
 
+    def never_opened(self) -> None:
+        """The end of a client connection that the kernel did not let us serve."""
+        self._leave_listener()
+
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
         self.drop_server()
@@ -253,13 +257,16 @@ class Stream:
         self.conn.close()
         if self.started:
             self.started = False
-            self.fe.counters.conn_cur -= 1
-            if self.listener.counters is not None:
-                self.listener.counters.conn_cur -= 1
             self.ctx.shared.conns -= 1
             self.room.streams.discard(self)
-            wanted = self.listener.leave(self.ctx.tid)
-            self.room.room.after_session(self.ctx, wanted=wanted)
+            self._leave_listener()
+
+    def _leave_listener(self) -> None:
+        self.fe.counters.conn_cur -= 1
+        if self.listener.counters is not None:
+            self.listener.counters.conn_cur -= 1
+        wanted = self.listener.leave(self.ctx.tid)
+        self.room.room.after_session(self.ctx, wanted=wanted)
 
     # --- the backend and the server
     def enter_backend(self, be: Backend, bconf: BackConf) -> None:

@@ -156,7 +156,7 @@ def test_descriptors(
     command, sock = limited(program, tmp_path, lines, *args)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: answered(sock), "the runtime socket", 10)
+            wait_until(lambda: answered(sock), "the runtime socket")
             # a limit that is higher than needed is left alone
             assert open_files(process.pid) == ("1000", "1000")
             shown = answered(sock)
@@ -237,7 +237,7 @@ def test_noreuseport(program: str, tmp_path: Path) -> None:
     command = [*command_of(program), "-db", "-f", str(path)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
         try:
-            wait_until(lambda: listens(port), "the first process to listen", 10)
+            wait_until(lambda: listens(port), "the first process to listen")
             done = run_to_end([*command, "-dR"])
             assert done.returncode == 1
             assert "Address already in use" in done.stderr
@@ -245,7 +245,7 @@ def test_noreuseport(program: str, tmp_path: Path) -> None:
             assert run_to_end(command).returncode == 1
             path.write_text(config)
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as second:
-                wait_until(lambda: sockets_on(port) == 2, "the second process to listen", 10)
+                wait_until(lambda: sockets_on(port) == 2, "the second process to listen")
                 second.kill()
         finally:
             first.kill()
@@ -365,7 +365,7 @@ def test_a_daemon_that_cannot_start_says_so(program: str, tmp_path: Path) -> Non
 
 
 def test_hard_stop_after_lets_those_end_that_can(proxy, origin: Origin) -> None:
-    running = proxy("global\n    hard-stop-after 1500ms\n" + http(origin.port))
+    running = proxy("global\n    hard-stop-after 3s\n" + http(origin.port))
     quick, stalled = running.connect(), running.connect()
     quick.send(as_wire("GET /slow/1000/30 HTTP/1.1\nhost: a"))
     stalled.send(as_wire("GET /stall/10 HTTP/1.1\nhost: a"))
@@ -374,7 +374,7 @@ def test_hard_stop_after_lets_those_end_that_can(proxy, origin: Origin) -> None:
     running.process.send_signal(signal.SIGUSR1)
     assert len(quick.read_exactly(1000)) == 1000
     assert running.alive()
-    assert running.wait_exit(5) in (0, 1)
+    assert running.wait_exit() in (0, 1)
 
 
 @pytest.mark.only("mtproxy")

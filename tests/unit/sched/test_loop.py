@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -209,7 +210,11 @@ def test_the_loop_wakes_for_a_shared_task(ctx: ThreadContext) -> None:
     assert monotonic_ms() >= tick
 
 
-def test_housekeeping_comes_with_the_second(ctx: ThreadContext) -> None:
+def test_housekeeping_comes_with_the_second(
+    ctx: ThreadContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now)
     kept: list[int] = []
     ctx.housekeepers.append(lambda ctx: kept.append(ctx.now))
     ctx.wall_offset = 0
