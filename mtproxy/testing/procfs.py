@@ -57,7 +57,10 @@ def thread_seconds(pid: int) -> tuple[float, float]:
     ready to run, in seconds with the precision of nanoseconds (schedstat, see proc(5)).
     """
     ran = waited = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    folder = Path(f"/proc/{pid}/task")
+    if not folder.exists():
+        raise ProcessLookupError(f"process {pid} is gone")
+    for task in folder.iterdir():
         try:
             words = (task / "schedstat").read_text().split()
         except (FileNotFoundError, ProcessLookupError):  # the thread ended meanwhile
