@@ -194,10 +194,24 @@ def _micro(options: argparse.Namespace, say: Say) -> tuple[list[Series], list[Ra
     return series, ratios
 
 
+def _share(series: list[Series], micro: list[Series], threads: int) -> str:
+    """What the micro figures say of a request: steadier than a difference of two loads."""
+    counted, built_out = (
+        pick(micro, f"Lock take, drop: {name}", "time").median for name in (COUNTED, BUILT_OUT)
+    )
+    title = f"{COUNTED}, {threads} thread{'s' * (threads > 1)}"
+    request = pick(series, title, "CPU").median
+    return (
+        f"By the micro figures, {title}: {counted - built_out:.0f} ns for the one lock of a "
+        f"request of {request:.1f} us, {(counted - built_out) / request / 10:.2f} %."
+    )
+
+
 def locks(options: argparse.Namespace, say: Say) -> Outcome:
     """Both views."""
     micro, micro_ratios = _micro(options, say)
     series, ratios = ([], []) if options.micro else _http(options, say)
+    shares = [] if options.micro else [_share(series, micro, n) for n in options.threads]
     return Outcome(
         [*series, *micro],
         [*ratios, *micro_ratios],
@@ -209,6 +223,7 @@ def locks(options: argparse.Namespace, say: Say) -> Outcome:
             "config": config(0, 1, "tune.lock-stats off"),
         },
         [
+            *shares,
             "'built out' compiles the locks' source once more, without counters, clock and the "
             "attempt before a wait.",
             "Profiling that is off costs nothing: the classes then have the very functions that "
@@ -218,7 +233,7 @@ def locks(options: argparse.Namespace, say: Say) -> Outcome:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    add_seconds(parser, 4)
+    add_seconds(parser, 2)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="nbthread (1 2)")
     parser.add_argument("--micro", action="store_true", help="only the locks by themselves")
 
@@ -229,5 +244,5 @@ BENCHMARK = Benchmark(
     locks,
     _options,
     lambda options: [] if options.micro else ["nginx", "wrk"],
-    rounds=7,
+    rounds=15,
 )

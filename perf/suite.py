@@ -22,6 +22,8 @@ class Outcome:
     ratios: list[Ratio]
     settings: dict[str, object]
     notes: list[str] = dataclasses.field(default_factory=list)
+    #: images (SVG) by a short name; they are saved beside the JSON
+    plots: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def _nothing(_parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -245,8 +246,12 @@ def legend(labels: Iterable[str], *, profiled: bool = False) -> str:
 
 
 def _screen(text: str) -> str:
-    """Terminal codes that put `text` over what was shown before, without flicker."""
-    return "\x1b[H" + text.replace("\n", "\x1b[K\n") + "\x1b[J"
+    """Terminal codes that put `text` over what was shown before, without flicker; what does not fit
+    is cut off.
+    """
+    size = shutil.get_terminal_size()
+    lines = [line[: size.columns] for line in text.splitlines()[: size.lines - 1]]
+    return "\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"
 
 
 def _watch(address: str, options: argparse.Namespace, out: TextIO) -> int:

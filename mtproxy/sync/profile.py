@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import CO_NESTED
-from pathlib import Path
+from os.path import dirname
 from sys import _getframe
 from time import perf_counter_ns
 from types import CodeType, FunctionType
@@ -41,8 +40,15 @@ from mtproxy.sync.stats import READ_WAIT_NS, slots_of, thread_count
 READ, SEEK, WRITE = range(3)
 KINDS = ("read", "seek", "write")
 
-#: a site is counted in [how often, ns in all, longest ns, code, instruction, kind]
+# Positions in what a thread notes about a site.
+HOLDS, HOLD_NS, LONGEST_HOLD_NS, WAITS, WAIT_NS, LONGEST_WAIT_NS, CODE, AT = range(8)
+
+#: a code object's flag: the function stands in another one (inspect.CO_NESTED, which costs a start)
+_CO_NESTED = 0x10
+
 type _Entry = list[Any]
+#: by address of the code object plus offset of the instruction in it: the code lies in the object,
+#: so no other object has that address
 type _Sites = dict[int, _Entry]
 
 # class, method, kind it takes (None: gives back), kind it gives back (None: takes)
@@ -68,24 +74,22 @@ _METHODS: tuple[tuple[type[Lock | SeekLock], str, int | None, int | None], ...] 
 
 
 class Tables:
-    """What one thread holds, and what it has noted for each label; written by that thread alone."""
+    """What one thread holds, and what it has noted; written by that thread alone."""
 
-    __slots__ = ("held", "holds", "waits")
+    __slots__ = ("held", "sites")
 
     def __init__(self) -> None:
-        #: identity of the lock -> since when (ns), code and instruction that took it
-        self.held: dict[int, tuple[int, CodeType, int]] = {}
-        #: by label's rank
-        self.waits: list[_Sites] = [{} for _ in LABELS]
-        self.holds: list[_Sites] = [{} for _ in LABELS]
+        #: identity of the lock -> since when (ns), and the site that took it
+        self.held: dict[int, tuple[int, _Entry]] = {}
+        #: by label's rank * 3 + kind
+        self.sites: list[_Sites] = [{} for _ in LABELS for _ in KINDS]
 
 
-class _State:
-    """The profile that goes on, or the last one."""
+#: by tid; filled anew by each switch
+_tables: list[Tables] = []
 
-    #: by tid; replaced as a whole
-    tables: tuple[Tables, ...] = ()
-    originals: list[tuple[type[Lock | SeekLock], str, Callable[..., Any]]] = []  # noqa: RUF012
+#: what the profile that goes on has replaced
+_replaced: list[tuple[type[Lock | SeekLock], str, Callable[..., Any]]] = []
 
 
 class ProfilingUnavailable(Exception):
@@ -95,19 +99,24 @@ class ProfilingUnavailable(Exception):
 # -- the wrappers ----------------------------------------------------------------------------------
 
 
-def _note(sites: _Sites, kind: int, code: CodeType, at: int, ns: int) -> None:
-    """Count `ns` for a site. Its key is one integer: the code's address, instruction and kind (the
-    entry keeps the code alive, so that its address stays its own).
-    """
-    key = (id(code) << 24) + (at << 2) + kind
-    entry = sites.get(key)
-    if entry is None:
-        sites[key] = [1, ns, ns, code, at, kind]
-    else:
-        entry[0] += 1
-        entry[1] += ns
-        if ns > entry[2]:
-            entry[2] = ns
+def _new_site(sites: _Sites, code: CodeType, at: int) -> _Entry:
+    entry = [0, 0, 0, 0, 0, 0, code, at]  # with the code, so that its address stays its own
+    sites[id(code) + at] = entry
+    return entry
+
+
+def _note_wait(entry: _Entry, waited: int) -> None:
+    entry[3] += 1
+    entry[4] += waited
+    if waited > entry[5]:
+        entry[5] = waited
+
+
+def _note_hold(entry: _Entry, held: int) -> None:
+    entry[0] += 1
+    entry[1] += held
+    if held > entry[2]:
+        entry[2] = held
 
 
 def _shareable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +127,7 @@ def _shareable(function: Callable[..., Any]) -> Callable[..., Any]:
     assert function.__closure__ is None
     code = function.__code__
     return FunctionType(
-        code.replace(co_flags=code.co_flags & ~CO_NESTED),
+        code.replace(co_flags=code.co_flags & ~_CO_NESTED),
         function.__globals__,
         function.__name__,
         function.__defaults__,
@@ -127,7 +136,8 @@ def _shareable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # Of the wrappers' constants `wait_ns` is where the kind's waiting time stands in a slot: what the
 # original adds there is how long this very call has waited, since only this thread writes to it.
-# They are defaults and not free variables, whose cells all threads would have to lock.
+# They are defaults and not free variables, whose cells all threads would have to lock. The site is
+# looked up before the lock is taken, to keep the others waiting as short as can be.
 
 
 def _taking(original: Callable[..., Any], kind: int) -> Callable[..., Any]:
@@ -137,74 +147,80 @@ def _taking(original: Callable[..., Any], kind: int) -> Callable[..., Any]:
         original: Callable[..., Any] = original,
         kind: int = kind,
         wait_ns: int = READ_WAIT_NS + kind,
+        tables: list[Tables] = _tables,
     ) -> Any:
-        tables = _State.tables[tid]
+        mine = tables[tid]
+        sites = mine.sites[lock.label._value_ * 3 + kind]
+        frame = _getframe(1)
+        code = frame.f_code
+        at = frame.f_lasti
+        entry = sites.get(id(code) + at) or _new_site(sites, code, at)
         slot = lock._slots[tid]
         before = slot[wait_ns]
-        frame = _getframe(1)
-        code, at = frame.f_code, frame.f_lasti
         taken = original(lock, tid)
         if taken is not False:
-            tables.held[id(lock)] = (perf_counter_ns(), code, at)
-        waited = slot[wait_ns] - before
-        if waited:
-            _note(tables.waits[lock.label._value_], kind, code, at, waited)
+            mine.held[id(lock)] = (perf_counter_ns(), entry)
+        if slot[wait_ns] != before:
+            _note_wait(entry, slot[wait_ns] - before)
         return taken
 
     return _shareable(method)
 
 
-def _changing(original: Callable[..., Any], kind: int, held_kind: int) -> Callable[..., Any]:
+def _changing(original: Callable[..., Any], kind: int) -> Callable[..., Any]:
     def method(
         lock: SeekLock,
         tid: int,
         original: Callable[..., Any] = original,
         kind: int = kind,
-        held_kind: int = held_kind,
         wait_ns: int = READ_WAIT_NS + kind,
+        tables: list[Tables] = _tables,
     ) -> Any:
-        tables = _State.tables[tid]
+        mine = tables[tid]
+        sites = mine.sites[lock.label._value_ * 3 + kind]
+        frame = _getframe(1)
+        code = frame.f_code
+        at = frame.f_lasti
+        entry = sites.get(id(code) + at) or _new_site(sites, code, at)
         slot = lock._slots[tid]
         before = slot[wait_ns]
-        frame = _getframe(1)
-        code, at = frame.f_code, frame.f_lasti
         changed = original(lock, tid)
-        rank = lock.label._value_
         if changed is not False:
             now = perf_counter_ns()
-            held = tables.held.get(id(lock))
-            tables.held[id(lock)] = (now, code, at)
+            held = mine.held.get(id(lock))
+            mine.held[id(lock)] = (now, entry)
             if held is not None:
-                _note(tables.holds[rank], held_kind, held[1], held[2], now - held[0])
-        waited = slot[wait_ns] - before
-        if waited:
-            _note(tables.waits[rank], kind, code, at, waited)
+                _note_hold(held[1], now - held[0])
+        if slot[wait_ns] != before:
+            _note_wait(entry, slot[wait_ns] - before)
         return changed
 
     return _shareable(method)
 
 
-def _dropping(original: Callable[..., Any], held_kind: int) -> Callable[..., Any]:
+def _dropping(original: Callable[..., Any], kind: int) -> Callable[..., Any]:
     def method(
         lock: Lock | SeekLock,
         tid: int,
         original: Callable[..., Any] = original,
-        held_kind: int = held_kind,
-        wait_ns: int = READ_WAIT_NS + held_kind,
+        kind: int = kind,
+        wait_ns: int = READ_WAIT_NS + kind,
+        tables: list[Tables] = _tables,
     ) -> None:
-        tables = _State.tables[tid]
+        mine = tables[tid]
         slot = lock._slots[tid]
         before = slot[wait_ns]
         now = perf_counter_ns()
         original(lock, tid)
-        rank = lock.label._value_
-        held = tables.held.pop(id(lock), None)
+        held = mine.held.pop(id(lock), None)
         if held is not None:
-            _note(tables.holds[rank], held_kind, held[1], held[2], now - held[0])
-        waited = slot[wait_ns] - before
-        if waited:  # for the mutex inside a SeekLock
+            _note_hold(held[1], now - held[0])
+        if slot[wait_ns] != before:  # for the mutex inside a SeekLock
+            sites = mine.sites[lock.label._value_ * 3 + kind]
             frame = _getframe(1)
-            _note(tables.waits[rank], held_kind, frame.f_code, frame.f_lasti, waited)
+            code, at = frame.f_code, frame.f_lasti
+            entry = sites.get(id(code) + at) or _new_site(sites, code, at)
+            _note_wait(entry, slot[wait_ns] - before)
 
     return _shareable(method)
 
@@ -223,7 +239,7 @@ def _wrapper(original: Callable[..., Any], kind: int | None, held_kind: int | No
         elif held_kind is None:
             made = _taking(original, kind)
         else:
-            made = _changing(original, kind, held_kind)
+            made = _changing(original, kind)
         made.__doc__ = original.__doc__
         _made[key] = made
     return made
@@ -234,7 +250,7 @@ def _wrapper(original: Callable[..., Any], kind: int | None, held_kind: int | No
 
 def is_on() -> bool:
     """Whether holds are timed now."""
-    return bool(_State.originals)
+    return bool(_replaced)
 
 
 def switch_on() -> bool:
@@ -246,11 +262,11 @@ def switch_on() -> bool:
         return False
     if bare.is_stripped():
         raise ProfilingUnavailable("lock statistics are built out (tune.lock-stats off)")
-    # a thread that still runs a wrapper of the last profile has read `tables` before
-    _State.tables = tuple(Tables() for _ in range(_slot_count()))
+    # in one step; a thread that still runs a wrapper of the last profile has its table already
+    _tables[:] = [Tables() for _ in range(_slot_count())]
     for cls, name, kind, held_kind in _METHODS:
         original = getattr(cls, name)
-        _State.originals.append((cls, name, original))
+        _replaced.append((cls, name, original))
         setattr(cls, name, _wrapper(original, kind, held_kind))
     return True
 
@@ -262,8 +278,8 @@ def switch_off() -> bool:
     """
     if not is_on():
         return False
-    while _State.originals:
-        setattr(*_State.originals.pop())
+    while _replaced:
+        setattr(*_replaced.pop())
     return True
 
 
@@ -273,11 +289,11 @@ def _slot_count() -> int:
 
 
 def reset(label: LockLabel | None = None) -> None:
-    """Forget what was found about one label, or all. A hold that goes on is counted at its end."""
-    for tables in _State.tables:
+    """Forget what was found about one label, or all. What is held now is not counted at its end."""
+    for tables in _tables:
         for one in LABELS if label is None else (label,):
-            tables.waits[one.value] = {}
-            tables.holds[one.value] = {}
+            for kind in range(len(KINDS)):
+                tables.sites[one.value * 3 + kind] = {}
 
 
 def status_line() -> str:
@@ -333,7 +349,8 @@ class LabelProfile:
         return bool(self.wait_sites or self.hold_sites)
 
 
-_ROOT = Path(__file__).parents[2]
+#: where the package lies; files of it are named from there
+_ROOT = dirname(dirname(dirname(__file__))) + "/"
 
 
 def _line_of(code: CodeType, at: int) -> int:
@@ -344,20 +361,22 @@ def _line_of(code: CodeType, at: int) -> int:
     return code.co_firstlineno
 
 
-def _sites(tables_of_label: list[_Sites]) -> tuple[Site, ...]:
-    """Sums over the threads, by site."""
+def _sites(label: LockLabel, count: int, total: int, longest: int) -> tuple[Site, ...]:
+    """Sums over the threads, by site. The last three are positions in an entry."""
     sums: dict[tuple[str, str, str, int], list[int]] = {}
-    for table in tables_of_label:
-        # atomic copies: the threads go on meanwhile
-        for entry in table.copy().values():
-            count, total, longest, code, at, kind = entry.copy()
-            path = Path(code.co_filename)
-            file = str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else str(path)
-            function = code.co_qualname.rpartition("<locals>.")[2]
-            one = sums.setdefault((KINDS[kind], function, file, _line_of(code, at)), [0, 0, 0])
-            one[0] += count
-            one[1] += total
-            one[2] = max(one[2], longest)
+    for rank, kind in enumerate(KINDS, label.value * 3):
+        for tables in _tables:
+            # atomic copies: the threads go on meanwhile
+            for entry in [one.copy() for one in tables.sites[rank].copy().values()]:
+                if not entry[count]:
+                    continue
+                code, at = entry[CODE], entry[AT]
+                file = code.co_filename.removeprefix(_ROOT)
+                function = code.co_qualname.rpartition("<locals>.")[2]
+                one = sums.setdefault((kind, function, file, _line_of(code, at)), [0, 0, 0])
+                one[0] += entry[count]
+                one[1] += entry[total]
+                one[2] = max(one[2], entry[longest])
     sites = [Site(*site, *figures) for site, figures in sums.items()]
     sites.sort(key=lambda site: (-site.longest_ns, -site.total_ns, site.file, site.line))
     return tuple(sites)
@@ -365,8 +384,7 @@ def _sites(tables_of_label: list[_Sites]) -> tuple[Site, ...]:
 
 def profile_of(label: LockLabel) -> LabelProfile:
     """What was found about a label since the switch or the last reset."""
-    rank = label.value
-    hold_sites = _sites([tables.holds[rank] for tables in _State.tables])
+    hold_sites = _sites(label, HOLDS, HOLD_NS, LONGEST_HOLD_NS)
     holds = {}
     for kind in KINDS:
         those = [site for site in hold_sites if site.kind == kind]
@@ -375,5 +393,6 @@ def profile_of(label: LockLabel) -> LabelProfile:
             sum(site.total_ns for site in those),
             max((site.longest_ns for site in those), default=0),
         )
-    wait_sites = _sites([tables.waits[rank] for tables in _State.tables])
-    return LabelProfile(label.name, holds, wait_sites, hold_sites)
+    return LabelProfile(
+        label.name, holds, _sites(label, WAITS, WAIT_NS, LONGEST_WAIT_NS), hold_sites
+    )

@@ -19,7 +19,7 @@ daemon off;
 worker_processes {workers};
 pid {directory}/pid;
 error_log stderr crit;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 16384; }}
 http {{
     access_log off;
     sendfile on;

@@ -150,6 +150,8 @@ def test_watch_of_a_profile_on_a_terminal(serve: Serve, monkeypatch: pytest.Monk
             raise KeyboardInterrupt
 
     monkeypatch.setattr(client_locks.time, "sleep", sleep)
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("LINES", "40")
     out = Terminal()
     path = serve(*(profiled(waits) for waits in (1, 2, 3)))
     assert client_locks.locks(["-S", path, "--watch", "--top", "1", "lbprm"], out) == 0
@@ -165,6 +167,13 @@ def test_watch_of_a_profile_on_a_terminal(serve: Serve, monkeypatch: pytest.Monk
         assert lines[3].endswith("write at pick:7 (a.py)")
         assert "# hold ms/s: " in screen
     assert serve.asked == [b"show locks json\n"] * 3  # type: ignore[attr-defined]
+
+
+def test_a_small_terminal_shows_what_fits(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "5")
+    monkeypatch.setenv("LINES", "3")
+    shown = client_locks._screen("1234567\n12\nthird\n")
+    assert shown == "\x1b[H12345\x1b[K\n12\x1b[K\n\x1b[J"
 
 
 def test_the_real_answer_is_understood():

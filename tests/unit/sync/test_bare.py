@@ -11,6 +11,7 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 from mtproxy.sync.profile import ProfilingUnavailable
 from mtproxy.sync.seeklock import SeekLock
+from mtproxy.sync.stripper import TRACES
 from mtproxy.testing.counts import zero_counts
 from mtproxy.testing.threads import run_threads
 
@@ -36,7 +37,7 @@ def test_nothing_of_the_statistics_is_left() -> None:
             if method is not before.get(name):
                 changed.add(name)
                 used = set(method.__code__.co_names) | set(method.__code__.co_varnames)
-                assert not used & bare.TRACES, (cls, name)
+                assert not used & TRACES, (cls, name)
     # whatever takes, changes or drops is another one
     ways = {
         name

@@ -394,8 +394,12 @@ def test_reset(clock: Callable[[int], None]) -> None:
     assert counts() == NOTHING
     assert profile.profile_of(LockLabel.SERVER).holds["write"].count == 1
     clock(10)
-    lock.drop(0)  # counted when it ends
-    assert counts() == NOTHING | {"write": (1, 110, 110)}
+    lock.drop(0)  # it began before
+    assert counts() == NOTHING
+    lock.take(0)
+    clock(7)
+    lock.drop(0)
+    assert counts() == NOTHING | {"write": (1, 7, 7)}
     profile.reset()
     assert not profile.profile_of(LockLabel.SERVER).found
 
@@ -444,3 +448,52 @@ def test_checks_come_first() -> None:
     with pytest.raises(RuntimeError, match="before lock profiling"):
         debug.enable()
     assert not debug.is_enabled()
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
+@pytest.mark.parametrize("first", range(len(profile._METHODS)))
+def test_every_moment_of_a_switch(
+    on: bool, first: int, clock: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hold begins after `first` methods were replaced and ends after any number, or after the
+    switch: it is counted exactly or not at all, and nothing of it is left behind.
+    """
+    for last in range(first, len(profile._METHODS) + 1):
+        for take, drop, kind in (
+            (SeekLock.take_read, SeekLock.drop_read, "read"),
+            (SeekLock.take_write, SeekLock.drop_write, "write"),
+            (SeekLock.take_seek, SeekLock.drop_seek, "seek"),
+            (Lock.take, Lock.drop, "write"),
+        ):
+            lock = Lock(LABEL) if take is Lock.take else SeekLock(LABEL)
+            steps = 0
+
+            def act(steps: int, lock: Lock | SeekLock = lock, names: tuple[str, str] = (
+                take.__name__, drop.__name__), last: int = last) -> None:  # fmt: skip
+                if steps == first:
+                    getattr(lock, names[0])(0)
+                clock(1)
+                if steps == last:
+                    getattr(lock, names[1])(0)
+
+            def step(cls: type, name: str, value: object) -> None:
+                nonlocal steps
+                act(steps)
+                setattr(cls, name, value)
+                steps += 1
+
+            if not on:
+                profile.switch_on()
+            monkeypatch.setitem(vars(profile), "setattr", step)
+            if on:
+                profile.switch_on()
+            else:
+                profile.switch_off()
+            monkeypatch.delitem(vars(profile), "setattr")
+            act(steps)
+            exact = last - first + 1
+            assert counts() in (NOTHING, NOTHING | {kind: (1, exact, exact)})
+            assert on or not profile.is_on()
+            if on:
+                assert not profile._tables[0].held
+                profile.switch_off()
