@@ -37,7 +37,7 @@ def ticks(low: float, high: float, wanted: int = 6) -> list[float]:
     ten, about `wanted` of them.
     """
     if high - low <= 1e-9 * max(1e-9, abs(low), abs(high)):  # no span that floats could divide
-        high = low + (abs(low) or 1.0)
+        high = low + (abs(low) if abs(low) > 1e-9 else 1.0)
     raw = (high - low) / max(1, wanted - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
