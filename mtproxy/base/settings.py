@@ -267,6 +267,8 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
+    #: calls, CPU and latency of tasks are measured: "on", "auto" or "off"
+    profiling_tasks: str = "off"
 
 
 @dataclass(frozen=True, slots=True)

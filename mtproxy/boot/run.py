@@ -14,6 +14,7 @@ from mtproxy.boot import build, limits, memory, process, runtime_socket
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
+from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
@@ -91,6 +92,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         use_epoll="noepoll" not in off,
         max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
     )
+    pool.task_profiling = glob.profiling_tasks
     pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
     if "nosplice" in off:
         pipe_size = 0
@@ -105,6 +107,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)
         ctx.housekeepers.append(_housekeeping)
+        profiled.adopt(ctx)
 
     def ready(ctx: ThreadContext) -> None:
         runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)

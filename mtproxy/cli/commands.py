@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtproxy.cli import (
     commands_process,
+    commands_profiling,
     commands_servers,
     commands_session,
     commands_stats,
@@ -17,6 +18,7 @@ COMMANDS = CommandTable(
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
         *commands_threads.COMMANDS,
+        *commands_profiling.COMMANDS,
         *commands_servers.COMMANDS,
     ]
 )

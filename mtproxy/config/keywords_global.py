@@ -198,7 +198,8 @@ def _insecure_fork(ctx: Context, st: Statement) -> None:
 
 def _profiling_tasks(ctx: Context, st: Statement) -> None:
     st.at_most(1)
-    choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
+    mode = choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
+    ctx.global_.values["profiling_tasks"] = mode
 
 
 def _no_effect(name: str, parse: Parser, why: str, *, negatable: bool = False) -> Keyword:
@@ -227,6 +228,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("noreuseport", IN_GLOBAL, _feature_off),
     Keyword("nosplice", IN_GLOBAL, _feature_off),
     Keyword("pidfile", IN_GLOBAL, _text("pidfile", "a file name")),
+    Keyword("profiling.tasks", IN_GLOBAL, _profiling_tasks),
     Keyword("presetenv", IN_GLOBAL, _setenv),
     Keyword("quiet", IN_GLOBAL, _flag("quiet")),
     Keyword("resetenv", IN_GLOBAL, _resetenv),
@@ -268,7 +270,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     ),
     _no_effect("pp2-never-send-local", _no_argument, "the PROXY protocol is refused"),
     _no_effect("profiling.memory", _one_argument, "the profiler counts HAProxy's allocator calls"),
-    _no_effect("profiling.tasks", _profiling_tasks, "'show activity' measures the loop always"),
     _no_effect("ssl-default-bind-ciphers", _any_arguments, _TLS),
     _no_effect("ssl-default-bind-ciphersuites", _any_arguments, _TLS),
     _no_effect("ssl-default-bind-client-sigalgs", _any_arguments, _TLS),

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mtproxy.base.clock import monotonic_ms, wall_offset_ms
 from mtproxy.sched.activity import Activity
 from mtproxy.sched.fallback import PollPoller
+from mtproxy.sched.loop import run_some
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.timers import Timers
 
 if TYPE_CHECKING:
     from mtproxy.sched.pool import Pool
+    from mtproxy.sched.profiled import TaskProfile
 
 DEFAULT_PIPE_SIZE = 1 << 20
 
@@ -96,13 +98,16 @@ class ThreadContext:
         "pipes_left",
         "pool",
         "room",
+        "run_some",
         "running",
         "shared",
         "shed",
         "stopping",
+        "task_profile",
         "tasklets",
         "tid",
         "timers",
+        "turn_ns",
         "urgent",
         "wall_offset",
     )
@@ -113,6 +118,8 @@ class ThreadContext:
         self.shared = ThreadShared(tid)
         #: tick of the current turn
         self.now = monotonic_ms()
+        #: when the turn's poll returned, in ns of the same clock
+        self.turn_ns = 0
         #: now + wall_offset is milliseconds since the epoch; refreshed about once a second
         self.wall_offset = wall_offset_ms()
         self.urgent: deque[Tasklet] = deque()
@@ -126,6 +133,9 @@ class ThreadContext:
         #: every live coroutine tasklet, so that none is collected while it waits
         self.tasklets: set[Tasklet] = set()
         self.running: Tasklet | None = None
+        #: runs tasklets of a run queue; sched.profiled puts its own here while it measures
+        self.run_some: Callable[[ThreadContext, deque[Tasklet], int], int] = run_some
+        self.task_profile: TaskProfile | None = None
         #: called at the end of every turn (batched output)
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context

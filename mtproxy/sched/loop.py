@@ -69,7 +69,8 @@ def run_loop(ctx: ThreadContext) -> None:
                 inbox.appendleft(message)
                 events = poll(0, max_events)
             shared.sleeping = False
-        now = ctx.now = monotonic_ns() // 1_000_000
+        turn_ns = ctx.turn_ns = monotonic_ns()
+        now = ctx.now = turn_ns // 1_000_000
 
         # --- descriptors
         if events:
@@ -119,15 +120,16 @@ def run_loop(ctx: ThreadContext) -> None:
                     report_failure(ctx, "housekeeping")
 
         # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
+        run = ctx.run_some  # another one while tasks are profiled, see sched.profiled
         left = depth
         if urgent:
-            left -= run_some(ctx, urgent, depth)
+            left -= run(ctx, urgent, depth)
         if bulk:
             if normal and left > 0:
-                left -= run_some(ctx, normal, max(1, left * 3 // 4))
-            run_some(ctx, bulk, max(1, left))
+                left -= run(ctx, normal, max(1, left * 3 // 4))
+            run(ctx, bulk, max(1, left))
         elif normal:
-            run_some(ctx, normal, max(1, left))
+            run(ctx, normal, max(1, left))
         if normal or urgent:
             activity.long_rq += 1
         for flush in ctx.flushers:
