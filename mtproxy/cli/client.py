@@ -136,7 +136,8 @@ def ask(address: str, command: str, timeout: float = DEFAULT_TIMEOUT) -> str:
     return b"".join(pieces).decode("utf-8", "replace")
 
 
-def _socket_option(parser: argparse.ArgumentParser) -> None:
+def add_socket_option(parser: argparse.ArgumentParser) -> None:
+    """The options -S and --timeout."""
     parser.add_argument(
         "-S",
         "--socket",
@@ -162,7 +163,7 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
         'info"; mtproxy ctl help. Exit code: 0 answered, 1 refused or no connection, 2 wrong '
         "options. The commands are described in docs/runtime.md.",
     )
-    _socket_option(parser)
+    add_socket_option(parser)
     parser.add_argument(
         "command", nargs="+", help="the command, in one or several words; ';' separates several"
     )
@@ -187,7 +188,7 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
         prog="mtproxy locks",
         description="Show who waited for which lock in a running proxy, and for how long.",
     )
-    _socket_option(parser)
+    add_socket_option(parser)
     parser.add_argument(
         "--all", action="store_true", help="with --watch: also labels that were never used"
     )

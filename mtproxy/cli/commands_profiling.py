@@ -128,9 +128,11 @@ def tasks_text(
     yield "  function                      calls   cpu_tot   cpu_avg   lat_tot   lat_avg\n"
     for row in rows[:limit]:
         times = (row.cpu_ns, row.cpu_ns // row.calls, row.lat_ns, row.lat_ns // row.calls)
-        yield f"  {row.name} {row.calls:>{max(34 - len(row.name), 1)}}" + "".join(
-            f"   {short_time(ns)}" for ns in times
-        ) + "\n"
+        yield (
+            f"  {row.name} {row.calls:>{max(34 - len(row.name), 1)}}"
+            + "".join(f"   {short_time(ns)}" for ns in times)
+            + "\n"
+        )
 
 
 _UNITS = (("ns", 1000), ("us", 1000), ("ms", 1000), ("s ", 60), ("m ", 60), ("h ", 24), ("d ", 0))
@@ -141,7 +143,8 @@ def short_time(ns: int) -> str:
     if ns <= 0:
         return "   -   "
     value = float(ns)
-    for unit, following in _UNITS:
+    unit = ""
+    for unit, following in _UNITS:  # noqa: B007 - both are used below
         if not following or value < following - following / 20_000:
             break
         value /= following
@@ -300,7 +303,5 @@ COMMANDS: tuple[Command, ...] = (
         Level.ADMIN,
         _profile_status,
     ),
-    Command(
-        ("profile", "stop"), "profile stop", "end the session", Level.ADMIN, _profile_stop
-    ),
+    Command(("profile", "stop"), "profile stop", "end the session", Level.ADMIN, _profile_stop),
 )

@@ -72,12 +72,11 @@ class TaskProfile:
 
     def stamps(self, rq: deque[Tasklet]) -> deque[int]:
         """The wake-up times of what stands in `rq`."""
-        for queue, stamps in self._queues:
-            if queue is rq:
-                break
-        else:  # a run queue that came later
-            stamps = deque()
-            self._queues.append((rq, stamps))
+        found = [stamps for queue, stamps in self._queues if queue is rq]
+        if not found:  # a run queue that came later
+            found = [deque()]
+            self._queues.append((rq, found[0]))
+        stamps = found[0]
         while len(stamps) > len(rq):  # somebody emptied the queue
             stamps.popleft()
         return stamps

@@ -27,7 +27,6 @@ the beginning of a function and at each turn of a loop, or where it is in a syst
 from __future__ import annotations
 
 import _thread
-import dis
 import faulthandler
 import fcntl
 import json
@@ -37,7 +36,6 @@ import sys
 import sysconfig
 import threading
 import time
-import types
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -60,7 +58,7 @@ MAX_PENDING = 4 << 20
 #: of the CPU time that the process uses
 CPU_SHARE = 0.02
 #: of the time
-STOPPED_SHARE = 0.1
+STOPPED_SHARE = 0.25
 #: how often `on_data` is called while samples come, in seconds
 NOTICE_INTERVAL = 0.2
 #: how often threads are named anew and the bounds are worked out, in seconds
@@ -83,33 +81,6 @@ def why_not() -> str | None:
             "looks at"
         )
     return None
-
-
-def poll_lines(code: types.CodeType, name: str = "poll") -> list[int]:
-    """The lines of `code` that call the local variable `name` so that it may wait: with anything
-    but the literal 0 as its first argument. A thread whose stack ends there is idle.
-    """
-    found: set[int] = set()
-    waiting: set[tuple[int, int]] = set()
-    instructions = list(dis.get_instructions(code))
-    for at, one in enumerate(instructions):
-        place = one.positions
-        if place is None or place.lineno is None or place.col_offset is None:
-            continue
-        start = place.lineno, place.col_offset
-        if one.opname.startswith("LOAD_FAST") and _names(one.argval, name):
-            following = [i for i in instructions[at + 1 : at + 4] if i.opname != "PUSH_NULL"]
-            first = following[0]
-            if not (first.opname == "LOAD_CONST" and first.argval == 0):
-                waiting.add(start)
-        elif one.opname.startswith("CALL") and start in waiting:
-            found.add(place.lineno)
-    return sorted(found)
-
-
-def _names(loaded: object, name: str) -> bool:
-    """Two variables may be loaded by one instruction; the callee is the first of an expression."""
-    return loaded == name or (isinstance(loaded, tuple) and name in loaded)
 
 
 def thread_names() -> dict[int, str]:
@@ -260,7 +231,10 @@ class Sampler:
             time.sleep(min(left / 1e9, _SLICE))
 
     def _header(self) -> dict[str, object]:
+        from mtproxy.sched.polllines import poll_lines  # needs dis, which nothing else does
+
         package = sys.modules["mtproxy"].__file__ or ""
+        loop = run_loop.__code__
         return {
             "format": FORMAT,
             "pid": os.getpid(),
@@ -269,7 +243,7 @@ class Sampler:
             "rate": self.rate,
             "seconds": self.seconds,
             "root": os.path.dirname(os.path.dirname(package)),
-            "idle": [[run_loop.__code__.co_filename, line] for line in poll_lines(run_loop.__code__)],
+            "idle": [[loop.co_filename, line] for line in poll_lines(loop)],
             # a poller in Python waits in frames of its own, above those lines
             "pollers": [fallback.__file__],
         }
