@@ -112,13 +112,13 @@ def tasks_text(
     contexts: list[ThreadContext], limit: int | None = None, *, by_address: bool = False
 ) -> Iterator[str]:
     """The table of task functions, most called first, or ordered by the address of their code."""
-    totals: dict[object, _Total] = {}
+    totals: dict[int, _Total] = {}
     for ctx in contexts:
         profile = ctx.task_profile
         if profile is None:
             continue
-        for function, figures in list(profile.figures.items()):
-            total = totals.setdefault(function, _Total(figures.name, id(function)))
+        for address, figures in list(profile.figures.items()):
+            total = totals.setdefault(address, _Total(figures.name, address))
             total.calls += figures.calls
             total.cpu_ns += figures.cpu_ns
             total.lat_ns += figures.lat_ns
@@ -156,7 +156,7 @@ def short_time(ns: int) -> str:
 
 
 def _profile(_cli: CliSession, _args: list[str]) -> Answer:
-    raise CliError("Expected: profile run [<time> [<rate>]], profile stop or profile status")
+    raise CliError("Expected: profile run [<time> [<rate> [idle]]], profile stop or profile status")
 
 
 def _profile_status(cli: CliSession, _args: list[str]) -> Answer:
@@ -193,15 +193,16 @@ def _profile_stop(cli: CliSession, _args: list[str]) -> Answer:
 
 def _profile_run(cli: CliSession, args: list[str]) -> Answer:
     """Stacks from now on; the client gets them while they are taken."""
-    if len(args) > 2:
-        raise CliError("Expected: profile run [<time> [<rate>]]")
+    idle = args[2:] == ["idle"]
+    if len(args) > 2 and not idle:
+        raise CliError("Expected: profile run [<time> [<rate> [idle]]]")
     seconds, rate = _seconds(args), _rate(args)
     why_not = sampler.why_not()
     if why_not:
         raise CliError(f"This Python cannot be sampled while it runs: {why_not}.")
     if cli.runtime.sampler is not None:
         raise CliError("A profiling session is running already; 'profile stop' ends it.")
-    one = sampler.Sampler(cli.runtime.pool, cli.wake, seconds=seconds, rate=rate)
+    one = sampler.Sampler(cli.runtime.pool, cli.wake, seconds=seconds, rate=rate, idle=idle)
     cli.follow = _samples(cli, one)
     return ""
 
@@ -291,7 +292,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("profile", "run"),
-        "profile run [<time> [<rate>]]",
+        "profile run [<time> [<rate> [idle]]]",
         "take stacks of all threads, for mtproxy profile",
         Level.ADMIN,
         _profile_run,

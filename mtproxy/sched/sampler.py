@@ -11,8 +11,8 @@ never blocks, so a dump that does not fit is cut short instead of waiting for a 
 stopped too), reads it back, and keeps it for `take`. The session ends by itself after its seconds,
 by `stop`, or with the pool. Bounds, whatever was asked for:
 
-- rate: MAX_RATE; and less while dumps are dear: they may use CPU_SHARE of what the process uses
-  (but at least of one CPU), and stop the world for STOPPED_SHARE of the time;
+- rate: MAX_RATE; and less while dumps are dear: they may use CPU_SHARE of what the process uses,
+  and stop the world for STOPPED_SHARE of the time;
 - time: MAX_SECONDS;
 - memory: MAX_PENDING bytes wait for `take`; further samples are dropped and counted.
 
@@ -55,8 +55,9 @@ DEFAULT_SECONDS = 10
 MAX_SECONDS = 3600
 #: bytes that wait to be taken
 MAX_PENDING = 4 << 20
-#: of the CPU time that the process uses
+#: of the CPU time that the process uses, which is taken for LEAST_CPUS when it is less
 CPU_SHARE = 0.02
+LEAST_CPUS = 0.25
 #: of the time
 STOPPED_SHARE = 0.25
 #: how often `on_data` is called while samples come, in seconds
@@ -105,11 +106,15 @@ class Sampler:
         *,
         seconds: float = DEFAULT_SECONDS,
         rate: float = DEFAULT_RATE,
+        idle: bool = False,
     ) -> None:
+        """Without `idle` no dump is made while all threads of the pool wait for work."""
         self.pool = pool
+        self.idle = idle
         self.seconds = min(seconds, MAX_SECONDS)
         self.rate = min(rate, MAX_RATE)
         self.samples = 0
+        self.dumps = 0
         self.dropped = 0
         #: CPU time of all dumps, in ns, and for how long they stopped the world at most
         self.cpu_ns = 0
@@ -136,7 +141,8 @@ class Sampler:
 
         `@profile JSON` comes first: the process, and which lines are idle. `@threads JSON` names
         threads by number. `@sample MICROSECONDS` is followed by a dump of faulthandler's without
-        its empty lines. `@end JSON` comes last. `ended` is looked at before `take`, not after it.
+        its empty lines, or by nothing where all threads of the pool waited for work. `@end JSON`
+        comes last. `ended` is looked at before `take`, not after it.
         """
         pieces = []
         while self._pieces:
@@ -187,14 +193,18 @@ class Sampler:
                 if current != names:
                     names = current
                     self._add(_line("threads", {str(i): name for i, name in names.items()}))
-            cpu, before = cpu_clock(), clock()
-            dump(writer, all_threads=True)
-            stopped = clock() - before
-            text = os.read(reader, _PIPE_SIZE)
-            cost = cpu_clock() - cpu
-            pace.learn(cost, stopped)
-            self.cpu_ns += cost
-            self.stopped_ns += stopped
+            before = clock()
+            text = b""
+            if self.idle or not all(shared.sleeping for shared in pool.shareds):
+                cpu = cpu_clock()
+                dump(writer, all_threads=True)
+                stopped = clock() - before
+                text = os.read(reader, _PIPE_SIZE)
+                cost = cpu_clock() - cpu
+                pace.learn(cost, stopped)
+                self.dumps += 1
+                self.cpu_ns += cost
+                self.stopped_ns += stopped
             self._keep((before - begin) // 1000, text)
             if now >= notice:
                 notice = now + int(NOTICE_INTERVAL * 1e9)
@@ -214,6 +224,7 @@ class Sampler:
                     "seconds": (clock() - begin) / 1e9,
                     "samples": self.samples,
                     "dropped": self.dropped,
+                    "dumps": self.dumps,
                     "cpu_us": self.cpu_ns // 1000,
                     "stopped_us": self.stopped_ns // 1000,
                 },
@@ -254,7 +265,8 @@ class Sampler:
             self.dropped += 1
             return
         # an empty line ends the answer of a runtime command
-        self._add(b"@sample %d\n%b" % (at_us, text.strip(b"\n").replace(b"\n\n", b"\n") + b"\n"))
+        stacks = text.strip(b"\n").replace(b"\n\n", b"\n") + b"\n" if text else b""
+        self._add(b"@sample %d\n%b" % (at_us, stacks))
 
     def _add(self, piece: bytes) -> None:
         self._added += len(piece)
@@ -283,7 +295,7 @@ class _Pace:
         """See how many CPUs the process uses."""
         spent = time.process_time_ns()
         if self._seen:
-            self._cpus = max(1.0, (spent - self._process_ns) / (now - self._seen))
+            self._cpus = max(LEAST_CPUS, (spent - self._process_ns) / (now - self._seen))
         self._seen, self._process_ns = now, spent
 
     def interval_ns(self) -> int:

@@ -115,18 +115,18 @@ class Reader:
             profile.seconds = end["seconds"]
             if end["dropped"]:
                 profile.notes.append(f"{end['dropped']} samples were lost: this client was slow")
-            if end["samples"]:
+            if end["dumps"]:
                 profile.notes.append(
-                    f"each sample cost the proxy {end['cpu_us'] / end['samples']:.0f} us of CPU, "
+                    f"each dump cost the proxy {end['cpu_us'] / end['dumps']:.0f} us of CPU, "
                     f"{end['cpu_us'] / end['seconds'] / 1e4:.1f} % of a CPU in all"
                 )
-                asked = self.header["rate"]
-                actual = end["samples"] / end["seconds"]
-                if actual < 0.8 * asked:
-                    profile.notes.append(
-                        f"{actual:.0f} samples/s instead of {asked:g}: more would have cost the "
-                        "proxy too much, or it was short of CPUs"
-                    )
+            asked = self.header["rate"]
+            actual = end["samples"] / end["seconds"]
+            if actual < 0.8 * asked:
+                profile.notes.append(
+                    f"{actual:.0f} samples/s instead of {asked:g}: more would have cost the proxy "
+                    "too much, or it was short of CPUs"
+                )
         return profile
 
 
@@ -136,13 +136,16 @@ def record(
     rate: int,
     sources: Callable[[str], Sources],
     progress: Callable[[float, int], None],
+    *,
+    idle: bool,
 ) -> Profile:
     """Run a session. Ctrl-C ends it early, with what has come so far. Raises ClientError."""
     reader = Reader(sources)
     begin = time.monotonic()
     with connect(address) as sock:
         sock.settimeout(_SILENCE)
-        sock.sendall(f"profile run {max(1, round(seconds * 1000))}ms {rate}\n".encode())
+        words = f"profile run {max(1, round(seconds * 1000))}ms {rate}{' idle' if idle else ''}\n"
+        sock.sendall(words.encode())
         try:
             for line in _lines(sock, address):
                 reader.line(line)

@@ -212,7 +212,9 @@ def _record(
         progress.say(
             "note: with a GIL it sees threads mostly where they give the GIL away (reads, writes)"
         )
-    return builtin.record(address, options.seconds, options.rate, sources, progress)
+    return builtin.record(
+        address, options.seconds, options.rate, sources, progress, idle=options.idle
+    )
 
 
 def _py_spy_for(target: Target, *, asked: bool) -> str:
