@@ -167,7 +167,9 @@ pre { overflow-x: auto; }
   function percent(part, whole) { return (100 * part / (whole || 1)).toFixed(2) + " %"; }
   function describe(node) {
     let text = node.text + ": " + percent(node.total, root.total) + " of all";
-    if (zoomed !== root && node.depth >= zoomed.depth) text += ", " + percent(node.total, zoomed.total) + " of what is shown";
+    if (zoomed !== root && node.depth >= zoomed.depth) {
+      text += ", " + percent(node.total, zoomed.total) + " of what is shown";
+    }
     text += ", " + node.total + " samples";
     if (data.interval) text += ", about " + (node.total * data.interval).toFixed(2) + " s";
     return text + "; itself " + percent(node.own, root.total);
