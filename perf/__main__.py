@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import clients, http, machine, profiling, results, start, tcp
+from perf import boot, clients, http, locks, machine, profiling, results, runqueue, start, tcp
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -19,6 +19,9 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     http.BENCHMARK,
     tcp.BENCHMARK,
     start.BENCHMARK,
+    runqueue.BENCHMARK,
+    boot.BENCHMARK,
+    locks.BENCHMARK,
     profiling.BENCHMARK,
 )
 
@@ -100,6 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.benchmark.name, described, outcome.settings, outcome.series, outcome.ratios
         )
         print(f"saved: {os.path.relpath(path)}")
+        for name, image in outcome.plots.items():
+            beside = path.with_name(f"{path.stem}-{name}.svg")
+            beside.write_text(image)
+            print(f"saved: {os.path.relpath(beside)}")
     return 0
 
 

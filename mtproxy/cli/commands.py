@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_activity,
+    commands_locks,
     commands_process,
     commands_profiling,
     commands_servers,
@@ -19,6 +21,8 @@ COMMANDS = CommandTable(
         *commands_process.COMMANDS,
         *commands_threads.COMMANDS,
         *commands_profiling.COMMANDS,
+        *commands_activity.COMMANDS,
+        *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
     ]
 )

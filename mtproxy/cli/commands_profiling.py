@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.units import UnitError, parse_time
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level, Stream
 from mtproxy.sched import profiled, sampler
+from mtproxy.sync import profile as lock_profile
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -65,12 +66,16 @@ def _memory_status(_runtime: Runtime) -> str:
     return _status_line("Memory usage profiling", "off", "not supported by mtproxy")
 
 
+def _locks_status(_runtime: Runtime) -> str:
+    return lock_profile.status_line()
+
+
 def _status_line(what: str, state: str, hint: str) -> str:
     return f"{what:<36}: {state:<14}# {hint}\n"
 
 
 #: the lines of `show profiling status`
-STATUS: tuple[Callable[[Runtime], str], ...] = (_tasks_status, _memory_status)
+STATUS: tuple[Callable[[Runtime], str], ...] = (_tasks_status, _memory_status, _locks_status)
 
 
 def _show_profiling(cli: CliSession, args: list[str]) -> Answer:
@@ -153,10 +158,6 @@ def short_time(ns: int) -> str:
 
 
 # --- profile
-
-
-def _profile(_cli: CliSession, _args: list[str]) -> Answer:
-    raise CliError("Expected: profile run [<time> [<rate> [idle]]], profile stop or profile status")
 
 
 def _profile_status(cli: CliSession, _args: list[str]) -> Answer:
@@ -282,13 +283,6 @@ COMMANDS: tuple[Command, ...] = (
         "what is measured (all,status,tasks,memory)",
         Level.ADMIN,
         _show_profiling,
-    ),
-    Command(
-        ("profile",),
-        "profile {run|stop|status}",
-        "sessions of the built-in sampler",
-        Level.ADMIN,
-        _profile,
     ),
     Command(
         ("profile", "run"),

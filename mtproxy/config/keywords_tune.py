@@ -24,7 +24,9 @@ from mtproxy.config.model import (
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """`kind`: int, size, time, switch (on or off), text (anything) or none (no argument)."""
+    """`kind`: int, size, time, switch (on or off), word (one of `words`), text (anything) or none
+    (no argument).
+    """
 
     name: str
     kind: str
@@ -32,6 +34,7 @@ class Tune:
     maximum: int | None = None
     #: empty: supported
     no_effect: str = ""
+    words: tuple[str, ...] = ()
 
 
 _TLS = "tunes TLS, whose keywords are refused"
@@ -46,8 +49,11 @@ _SHARED = "idle server connections belong to the thread that opened them"
 
 TUNES: tuple[Tune, ...] = (
     Tune("tune.bufsize", "size", 1024, 1 << 28),
+    # mtproxy's own, for comparisons: see sched.fdtable
+    Tune("tune.fd.scan", "word", words=("highest", "full")),
     Tune("tune.http.logurilen", "int", 0),
     Tune("tune.http.maxhdr", "int", 1, 32767),
+    Tune("tune.lock-stats", "switch"),
     Tune("tune.maxaccept", "int", -1),
     Tune("tune.maxpollevents", "int", 0),
     Tune("tune.maxrewrite", "size", 0, 1 << 28),
@@ -181,6 +187,8 @@ def _tune(ctx: Context, st: Statement) -> None:
         value = time(name, text)
     elif tune.kind == "switch":
         value = choice(name, text, ("on", "off")) == "on"
+    elif tune.kind == "word":
+        value = choice(name, text, tune.words)
     else:
         value = text
     # Zero is how HAProxy says "the default".

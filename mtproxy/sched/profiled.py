@@ -177,7 +177,7 @@ def adopt(ctx: ThreadContext) -> None:
     """Follow the pool's mode. Called on each thread while it sets itself up."""
     if ctx.pool.task_profiling == "on":
         turn_on(ctx)
-    ctx.housekeepers.append(AutoSwitch())
+    ctx.housekeepers.append(auto_switch)
 
 
 def active(ctx: ThreadContext) -> bool:
@@ -217,26 +217,13 @@ def _adapt(ctx: ThreadContext) -> None:
         turn_off(ctx)
 
 
-class AutoSwitch:
+def auto_switch(ctx: ThreadContext) -> None:
     """Once a second (a housekeeper): in mode auto, turn profiling on when turns of the loop take
-    AUTO_ON_US on average, and off again below AUTO_OFF_US. How long they take is told from the
-    thread's CPU time, which is at hand, so that the loop needs no clock for it.
+    AUTO_ON_US of CPU time on average, and off again below AUTO_OFF_US.
     """
-
-    __slots__ = ("_cpu_ns", "_loops")
-
-    def __init__(self) -> None:
-        self._cpu_ns = 0
-        self._loops = 0
-
-    def __call__(self, ctx: ThreadContext) -> None:
-        loops = ctx.activity.loops - self._loops
-        spent = ctx.cpu_ns - self._cpu_ns
-        self._loops, self._cpu_ns = ctx.activity.loops, ctx.cpu_ns
-        if ctx.pool.task_profiling != "auto" or loops <= 0:
-            return
-        average_us = spent / loops / 1000
-        if average_us >= AUTO_ON_US:
-            turn_on(ctx)
-        elif average_us < AUTO_OFF_US:
-            turn_off(ctx)
+    if ctx.pool.task_profiling != "auto":
+        return
+    if ctx.loop_ns >= AUTO_ON_US * 1000:
+        turn_on(ctx)
+    elif ctx.loop_ns < AUTO_OFF_US * 1000:
+        turn_off(ctx)

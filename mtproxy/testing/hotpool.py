@@ -74,11 +74,9 @@ def main(argv: list[str]) -> int:
         if ctx.tid == 1:
             ctx.spawn(burn(ctx, share), "burner")
 
-    def ready(ctx: ThreadContext) -> None:
-        runtime_socket.open_acceptors(ctx, runtime, sockets)
-
     pool.handle_signal(signal.SIGTERM, pool.hard_stop)
-    pool.run(setup, ready)
+    runtime_socket.announce(pool.fd_table, runtime, sockets)
+    pool.run(setup)
     return 0
 
 

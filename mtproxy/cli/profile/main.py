@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from mtproxy.cli.client import REFUSALS, ClientError, add_socket_option, ask, choose_socket
+from mtproxy.cli.client import REFUSALS, ClientError, ask, choose_socket, socket_option
 from mtproxy.cli.profile import builtin, pyspy, render
 from mtproxy.cli.profile.flamegraph import flamegraph
 from mtproxy.cli.profile.idle import IdleRule
@@ -122,7 +122,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "load.json; mtproxy profile --format top. On a free-threaded Python the proxy takes the "
         "samples itself; on another one py-spy does, where it can. docs/profiling.md tells more.",
     )
-    add_socket_option(parser)
+    socket_option(parser)
     parser.add_argument(
         "--seconds", type=_seconds, default=10.0, help="how long (default: %(default)g)"
     )

@@ -44,6 +44,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
 STATUS = """\
 Per-task CPU profiling              : {:<14}# set profiling tasks {{on|auto|off}}
 Memory usage profiling              : off           # not supported by mtproxy
+Lock profiling                      : off           # set profiling locks {{on|off}}
 """
 HEAD = """\
 Tasks activity:
@@ -149,8 +150,10 @@ def test_short_time(ns: int, text: str) -> None:
 
 
 def test_profile_words(cli: Cli) -> None:
-    assert cli("profile").startswith("Expected: profile run")
-    assert cli("profile foo").startswith("Expected: profile run")
+    for command in ("profile", "profile foo"):
+        answer = cli(command)
+        assert answer.startswith("Unknown command")
+        assert "profile run [<time>" in answer
     assert cli("profile stop") == "No profiling session is running.\n"
     assert "a time up to 3600 s" in cli("profile run 3601")
     assert "a time up to 3600 s" in cli("profile run 0")

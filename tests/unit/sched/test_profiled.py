@@ -241,16 +241,12 @@ def test_auto(average_us: int, was_on: bool, becomes_on: bool) -> None:
         ctx.pool.task_profiling = "auto"
         if was_on:
             profiled.turn_on(ctx)
-        switch = profiled.AutoSwitch()
-        switch(ctx)
-        ctx.activity.loops += 1000
-        ctx.cpu_ns += 1000 * average_us * 1000
-        switch(ctx)
+        ctx.loop_ns = average_us * 1000
+        profiled.auto_switch(ctx)
         assert profiled.active(ctx) is becomes_on
         ctx.pool.task_profiling = "off"
-        ctx.cpu_ns += 10**12
-        ctx.activity.loops += 1
-        switch(ctx)
+        for ctx.loop_ns in (0, 10**9):
+            profiled.auto_switch(ctx)
         assert profiled.active(ctx) is becomes_on  # others decide
 
 
