@@ -24,6 +24,9 @@ FORMAT = 1
 
 _THREAD = re.compile(r"(Current thread|Thread) 0x([0-9a-f]+)")
 _FRAME = re.compile(r'  File (?:"(.*)"|\?\?\?), line (\d+|\?\?\?) in (.*)')
+#: bytes that are kept until the session has ended: to read them takes CPU time, which the proxy may
+#: need meanwhile
+_MAX_WAITING = 64 << 20
 #: seconds without anything before the proxy is given up
 _SILENCE = 15.0
 
@@ -146,12 +149,20 @@ def record(
         sock.settimeout(_SILENCE)
         words = f"profile run {max(1, round(seconds * 1000))}ms {rate}{' idle' if idle else ''}\n"
         sock.sendall(words.encode())
+        rounds = 0
+        waiting = bytearray()
         try:
-            for line in _lines(sock, address):
-                reader.line(line)
-                progress(time.monotonic() - begin, reader.rounds)
+            for data in _pieces(sock, address):
+                waiting += data
+                rounds += data.count(b"\n@sample ")
+                progress(time.monotonic() - begin, rounds)
+                if len(waiting) > _MAX_WAITING:
+                    end = waiting.rfind(b"\n") + 1
+                    _read_all(reader, waiting[:end])
+                    del waiting[:end]
         except KeyboardInterrupt:
-            pass
+            del waiting[waiting.rfind(b"\n") + 1 :]
+    _read_all(reader, waiting)
     if not reader.header:
         raise ClientError(explain(reader.refusal))
     return reader.result(time.monotonic() - begin)
@@ -166,8 +177,7 @@ def explain(refusal: str) -> str:
     return refusal.strip() or "the proxy said nothing"
 
 
-def _lines(sock: socket.socket, address: str) -> Iterator[str]:
-    rest = b""
+def _pieces(sock: socket.socket, address: str) -> Iterator[bytes]:
     while True:
         try:
             data = sock.recv(1 << 18)
@@ -176,9 +186,10 @@ def _lines(sock: socket.socket, address: str) -> Iterator[str]:
         except OSError as error:
             raise ClientError(f"{address}: {error}") from None
         if not data:
-            break
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield line.decode("utf-8", "replace")
-    if rest:
-        yield rest.decode("utf-8", "replace")
+            return
+        yield data
+
+
+def _read_all(reader: Reader, data: bytearray) -> None:
+    for line in data.decode("utf-8", "replace").split("\n"):
+        reader.line(line)
