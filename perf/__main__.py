@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import boot, clients, http, locks, machine, results, runqueue, start, tcp
+from perf import boot, clients, http, locks, machine, profiling, results, runqueue, start, tcp
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -22,6 +22,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     runqueue.BENCHMARK,
     boot.BENCHMARK,
     locks.BENCHMARK,
+    profiling.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
