@@ -226,6 +226,8 @@ GUARDS = {
     "SERVER": "one server's administrative and health state",
     "LBPRM": "which servers of a backend are usable, and its balancing",
     "TASK_WQ": "the wait queue that the threads share (health checks)",
+    "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
+    "RING": "a ring's messages",
     "OTHER": "nothing in the program; tests use it",
 }
 _COLUMNS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_events,
     commands_process,
     commands_servers,
     commands_session,
@@ -16,6 +17,7 @@ COMMANDS = CommandTable(
         *commands_session.COMMANDS,
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
+        *commands_events.COMMANDS,
         *commands_threads.COMMANDS,
         *commands_servers.COMMANDS,
     ]

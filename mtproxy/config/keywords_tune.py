@@ -20,11 +20,12 @@ from mtproxy.config.model import (
     size,
     time,
 )
+from mtproxy.log.sampling import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """`kind`: int, size, time, switch (on or off), text (anything) or none (no argument)."""
+    """`kind`: int, size, time, switch (on or off), choice, text (anything) or none (no argument)."""
 
     name: str
     kind: str
@@ -32,6 +33,8 @@ class Tune:
     maximum: int | None = None
     #: empty: supported
     no_effect: str = ""
+    #: the words of a choice
+    choices: tuple[str, ...] = ()
 
 
 _TLS = "tunes TLS, whose keywords are refused"
@@ -47,6 +50,7 @@ _SHARED = "idle server connections belong to the thread that opened them"
 TUNES: tuple[Tune, ...] = (
     Tune("tune.bufsize", "size", 1024, 1 << 28),
     Tune("tune.http.logurilen", "int", 0),
+    Tune("tune.log-sampling", "choice", choices=tuple(STRATEGIES)),
     Tune("tune.http.maxhdr", "int", 1, 32767),
     Tune("tune.maxaccept", "int", -1),
     Tune("tune.maxpollevents", "int", 0),
@@ -127,7 +131,11 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.recv_enough", "size", no_effect="a read is never repeated without an event"),
     Tune("tune.renice.runtime", "int", -20, 19, no_effect="the process keeps its priority"),
     Tune("tune.renice.startup", "int", -20, 19, no_effect="the process keeps its priority"),
-    Tune("tune.ring.queues", "int", no_effect="tunes ring buffers, which are refused"),
+    Tune(
+        "tune.ring.queues",
+        "int",
+        no_effect="a ring is filled once a turn",
+    ),
     Tune("tune.sched.low-latency", "switch", no_effect="the run queue always serves urgent first"),
     Tune("tune.sndbuf.backend", "size", no_effect="sizes the sockets of datagram services"),
     Tune("tune.sndbuf.frontend", "size", no_effect="sizes the sockets of datagram services"),
@@ -181,6 +189,8 @@ def _tune(ctx: Context, st: Statement) -> None:
         value = time(name, text)
     elif tune.kind == "switch":
         value = choice(name, text, ("on", "off")) == "on"
+    elif tune.kind == "choice":
+        value = choice(name, text, tune.choices)
     else:
         value = text
     # Zero is how HAProxy says "the default".

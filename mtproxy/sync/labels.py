@@ -19,7 +19,9 @@ class LockLabel(Enum):
     SERVER = 0  # a server's administrative and health state
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
-    OTHER = 3  # not worth a name of its own
+    LOGSRV = 3  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 4  # a ring's messages
+    OTHER = 5  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

@@ -40,8 +40,8 @@ from mtproxy.testing.runtime import make_runtime
 NAMES_OF_COMMANDS = {
     "clear counters", "disable server", "enable server", "get weight", "help", "operator", "prompt",
     "quit", "set server", "set severity-output", "set timeout", "set weight", "show activity",
-    "show backend", "show cli level", "show cli sockets", "show env", "show errors", "show fd",
-    "show info", "show locks", "show servers conn", "show servers state", "show sess",
+    "show backend", "show cli level", "show cli sockets", "show env", "show errors", "show events",
+    "show fd", "show info", "show locks", "show servers conn", "show servers state", "show sess",
     "show startup-logs", "show stat", "show threads", "show version", "user",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mtproxy.base.settings import Address, AddressKind, LogSettings
-from mtproxy.log import logger, syslog, targets
+from mtproxy.log import function, syslog, targets
 from mtproxy.log.formats import FormatError
 from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text
 from mtproxy.testing.logrecord import BADREQ, FakeRecord
@@ -236,7 +236,7 @@ def test_every_head_in_the_generated_function(opened, log_format: str):
 
 def test_head_follows_the_clock(opened, monkeypatch: pytest.MonkeyPatch):
     now = [1_796_047_030.5]
-    monkeypatch.setattr(logger, "time", lambda: now[0])
+    monkeypatch.setattr(function, "time", lambda: now[0])
     log = make_logger([log_to("a")], None, 1, None)
     for moment in (1_796_047_030.5, 1_796_047_030.9, 1_796_047_031.0, 1_796_047_000.0):
         now[0] = moment
