@@ -228,6 +228,7 @@ GUARDS = {
     "TASK_WQ": "the wait queue that the threads share (health checks)",
     "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
     "RING": "a ring's messages",
+    "CELL": "a value that is compared and exchanged (tune.log-sampling cas)",
     "OTHER": "nothing in the program; tests use it",
 }
 _COLUMNS = (

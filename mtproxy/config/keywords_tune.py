@@ -25,7 +25,7 @@ from mtproxy.log.sampling import STRATEGIES
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """`kind`: int, size, time, switch (on or off), choice, text (anything) or none (no argument)."""
+    """`kind`: int, size, time, switch (on or off), choice, text or none (no argument)."""
 
     name: str
     kind: str

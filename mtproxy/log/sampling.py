@@ -143,7 +143,7 @@ class CasTurns(_Turns):
                 current = (current + 1) % len(ranges)
             if position == self.size:
                 position = 0
-            if cell.compare_exchange(word, current << 32 | position):
+            if cell.compare_exchange(word, current << 32 | position, tid):
                 return mine
 
 

@@ -21,7 +21,8 @@ class LockLabel(Enum):
     TASK_WQ = 2  # the global wait queue
     LOGSRV = 3  # one sampled log line's position, with `tune.log-sampling lock`
     RING = 4  # a ring's messages
-    OTHER = 5  # not worth a name of its own
+    CELL = 5  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 6  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`
