@@ -129,8 +129,8 @@ def test_answers(proxy, origin: Origin) -> None:
     request(running.connect(), 1)
     events(running, "show events r", 1)
     assert running.cli("show events nope").rstrip() == "No such event sink"
-    assert running.cli("show events stdout") == "Nothing to report for this sink\n\n"
-    assert running.cli("show events r -x") == "unknown option\n\n"
+    assert running.cli("show events stdout").rstrip() == "Nothing to report for this sink"
+    assert running.cli("show events r -x").rstrip() == "unknown option"
     assert running.cli("show events r -n") == "\n"
     assert running.cli("user; show events r") == "\nPermission denied\n\n"
     assert "type=buffer" in running.cli("user; show events")
@@ -156,6 +156,7 @@ def test_waiting_for_events(proxy, program: str, origin: Origin, options: str) -
             assert watcher.read_to_end() == b"\n"
 
 
+@pytest.mark.only("mtproxy")  # HAProxy 2.6 does so most of the time
 def test_waiting_ends_with_the_time_out(proxy, origin: Origin) -> None:
     head = "global\n    stats timeout 300ms\n"
     running = proxy(config(origin, "log ring@r local0", "ring r\n", head))

@@ -136,7 +136,7 @@ def test_threads_share_one_count(strategy: str):
 
 def test_tables(strategy: str):
     sampling = shared(strategy, "1:4", "3-4:4")
-    table = table_of(sampling, DEBUG, lambda chosen: sorted(chosen))
+    table = table_of(sampling, DEBUG, sorted)
     draw = sampling.draw(DEBUG, 0)
     assert [table[draw.ticket()] for _ in range(8)] == [[0], [], [1], [1]] * 2
     assert isinstance(table, list)
@@ -145,7 +145,7 @@ def test_tables(strategy: str):
 def test_tables_of_many_lines_are_made_when_needed(strategy: str):
     specs = [f"1:{size}" for size in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)]
     sampling = shared(strategy, *specs)
-    table = table_of(sampling, DEBUG, lambda chosen: sorted(chosen))
+    table = table_of(sampling, DEBUG, sorted)
     assert not isinstance(table, list)
     draw = sampling.draw(DEBUG, 0)
     for n in range(3 * MAX_PERIOD):
