@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import cells, clients, http, machine, results, sampling, start, tcp
+from perf import (
+    boot,
+    cells,
+    clients,
+    http,
+    locks,
+    machine,
+    results,
+    runqueue,
+    sampling,
+    start,
+    tcp,
+)
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -19,6 +31,9 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     http.BENCHMARK,
     tcp.BENCHMARK,
     start.BENCHMARK,
+    runqueue.BENCHMARK,
+    boot.BENCHMARK,
+    locks.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
 )
@@ -101,6 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.benchmark.name, described, outcome.settings, outcome.series, outcome.ratios
         )
         print(f"saved: {os.path.relpath(path)}")
+        for name, image in outcome.plots.items():
+            beside = path.with_name(f"{path.stem}-{name}.svg")
+            beside.write_text(image)
+            print(f"saved: {os.path.relpath(beside)}")
     return 0
 
 

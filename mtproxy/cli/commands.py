@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_activity,
     commands_events,
+    commands_locks,
     commands_process,
     commands_servers,
     commands_session,
@@ -19,6 +21,8 @@ COMMANDS = CommandTable(
         *commands_process.COMMANDS,
         *commands_events.COMMANDS,
         *commands_threads.COMMANDS,
+        *commands_activity.COMMANDS,
+        *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
     ]
 )

@@ -19,7 +19,7 @@ type WriteAll = Callable[[bytes], Awaitable[None]]
 type WaitFor = Callable[[Pause], Awaitable[None]]
 
 #: pieces of an answer are gathered up to this many characters before they are written
-_BATCH = 16384
+BATCH = 16384
 
 
 async def serve(
@@ -63,7 +63,7 @@ async def _write_answer(
             continue
         pieces.append(piece)
         size += len(piece)
-        if size >= _BATCH:
+        if size >= BATCH:
             await write_all(encode("".join(pieces)))
             pieces.clear()
             size = 0

@@ -25,7 +25,9 @@ from mtproxy.log.sampling import STRATEGIES
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """`kind`: int, size, time, switch (on or off), choice, text or none (no argument)."""
+    """`kind`: int, size, time, switch (on or off), word (one of `words`), text (anything) or none
+    (no argument).
+    """
 
     name: str
     kind: str
@@ -33,8 +35,7 @@ class Tune:
     maximum: int | None = None
     #: empty: supported
     no_effect: str = ""
-    #: the words of a choice
-    choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 _TLS = "tunes TLS, whose keywords are refused"
@@ -49,9 +50,12 @@ _SHARED = "idle server connections belong to the thread that opened them"
 
 TUNES: tuple[Tune, ...] = (
     Tune("tune.bufsize", "size", 1024, 1 << 28),
+    # mtproxy's own, for comparisons: see sched.fdtable
+    Tune("tune.fd.scan", "word", words=("highest", "full")),
     Tune("tune.http.logurilen", "int", 0),
-    Tune("tune.log-sampling", "choice", choices=tuple(STRATEGIES)),
+    Tune("tune.log-sampling", "word", words=tuple(STRATEGIES)),
     Tune("tune.http.maxhdr", "int", 1, 32767),
+    Tune("tune.lock-stats", "switch"),
     Tune("tune.maxaccept", "int", -1),
     Tune("tune.maxpollevents", "int", 0),
     Tune("tune.maxrewrite", "size", 0, 1 << 28),
@@ -189,8 +193,8 @@ def _tune(ctx: Context, st: Statement) -> None:
         value = time(name, text)
     elif tune.kind == "switch":
         value = choice(name, text, ("on", "off")) == "on"
-    elif tune.kind == "choice":
-        value = choice(name, text, tune.choices)
+    elif tune.kind == "word":
+        value = choice(name, text, tune.words)
     else:
         value = text
     # Zero is how HAProxy says "the default".

@@ -30,6 +30,7 @@ def check(ctx: Context) -> None:
         _check_ring(ctx, ring)
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
+    _check_global(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -39,6 +40,15 @@ def check(ctx: Context) -> None:
         _check_mode(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
+
+
+def _check_global(ctx: Context) -> None:
+    draft = ctx.global_
+    if draft.values.get("profiling_locks") and draft.tune.get("tune.lock-stats") is False:
+        ctx.diagnostics.alert(
+            "'profiling.locks on' needs the statistics that 'tune.lock-stats off' builds out of "
+            "the locks; set one of the two the other way"
+        )
 
 
 def _target(ctx: Context, proxy: ProxyDraft) -> ProxyDraft | None:

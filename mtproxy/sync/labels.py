@@ -19,10 +19,11 @@ class LockLabel(Enum):
     SERVER = 0  # a server's administrative and health state
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
-    LOGSRV = 3  # one sampled log line's position, with `tune.log-sampling lock`
-    RING = 4  # a ring's messages
-    CELL = 5  # the value of a cell (mtproxy.sync.cells)
-    OTHER = 6  # not worth a name of its own
+    LISTENER = 3  # how many connections a listener, a frontend or the process has
+    LOGSRV = 4  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 5  # a ring's messages
+    CELL = 6  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 7  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`
