@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import boot, clients, http, locks, machine, profiling, results, runqueue, start, tcp
+from perf import (
+    boot,
+    cells,
+    clients,
+    http,
+    locks,
+    machine,
+    profiling,
+    results,
+    runqueue,
+    sampling,
+    start,
+    tcp,
+)
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -23,6 +36,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     boot.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
+    sampling.BENCHMARK,
+    cells.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
