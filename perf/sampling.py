@@ -170,8 +170,10 @@ def _ratios(series: list[Series], threads: list[int], strategies: list[str]) -> 
         for name in strategies:
             mine = pick(series, _name(n, name, SENT), "CPU")
             ratios.append(ratio(f"CPU, {n} thr: {name} / {UNSAMPLED}", mine, plain_cpu))
-        ratios.append(_loss(series, n, SENT, MOST_LOSS if n == 2 else None))
-        ratios.append(_loss(series, n, FUNCTION, None))
+        asked = MOST_LOSS if n == 2 else None
+        ratios.append(_loss(series, n, SENT, "rate", asked))
+        ratios.append(_loss(series, n, SENT, "CPU", asked))
+        ratios.append(_loss(series, n, FUNCTION, "CPU", None))
     if {2, 4} <= set(threads):
         # the machine's cores are fewer than four as a rule: the loss from that is a thing by itself
         for name in (UNSAMPLED, *strategies):
@@ -180,18 +182,24 @@ def _ratios(series: list[Series], threads: list[int], strategies: list[str]) -> 
     return ratios
 
 
-def _loss(series: list[Series], threads: int, depth: str, asked: float | None) -> Ratio:
-    """What the default adds to the CPU time of a message, divided by what the lock adds."""
+def _loss(
+    series: list[Series], threads: int, depth: str, metric: str, asked: float | None
+) -> Ratio:
+    """What sampling costs with the default (rate lost, or CPU time added), divided by what it
+    costs with the lock.
+    """
     plain, mine, lock = (
-        pick(series, _name(threads, name, depth), "CPU").values
+        pick(series, _name(threads, name, depth), metric).values
         for name in (UNSAMPLED, DEFAULT_STRATEGY, "lock")
     )
+    sign = 1 if metric == "CPU" else -1
     values = tuple(
-        # never negative: less than nothing is nothing
-        max(m - p, 0.0) / (k - p) if k > p else float("inf")
+        # less than nothing is nothing; where the lock costs nothing there is no answer
+        max(sign * (m - p), 0.0) / cost if (cost := sign * (k - p)) > 0 else float("inf")
         for p, m, k in zip(plain, mine, lock, strict=True)
     )
-    return Ratio(f"CPU added, {threads} thr, {depth}: {DEFAULT_STRATEGY} / lock", values, asked)
+    what = "CPU added" if metric == "CPU" else "rate lost"
+    return Ratio(f"{what}, {threads} thr, {depth}: {DEFAULT_STRATEGY} / lock", values, asked)
 
 
 def _notes(series: list[Series], threads: list[int], strategies: list[str]) -> list[str]:
