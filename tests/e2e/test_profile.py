@@ -239,6 +239,50 @@ def test_the_flame_graph_opens_in_a_browser(hot: HotPool, tmp_path: Path) -> Non
     assert re.search(r'id="found">matched: \d+\.\d\d %', shown)
 
 
+def test_ctrl_c_ends_a_session_with_what_has_come(hot: HotPool) -> None:
+    command = [sys.executable, "-m", "mtproxy", "profile", "-S", hot.socket_path, "--seconds", "90"]
+    client = subprocess.Popen(
+        [*command, "--sampler", "builtin", "--format", "top"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+    )
+
+    def samples() -> bool:
+        with connect(hot.socket_path) as wire:
+            wire.send(b"profile status\n")
+            found = re.search(rb"^Samples: (\d+)", wire.read_to_end(), re.MULTILINE)
+        return found is not None and int(found[1]) > 5
+
+    try:
+        wait_until(samples, "samples", 60)
+        client.send_signal(signal.SIGINT)
+        out, said = client.communicate(timeout=30)
+    finally:
+        client.kill()
+        client.wait()
+    assert client.returncode == 0, said
+    assert "the session was cut short" in out
+    assert "planted_hot" in out
+
+
+def test_a_reader_that_has_seen_enough(hot: HotPool) -> None:
+    command = f"{sys.executable} -m mtproxy profile -S {hot.socket_path} --seconds 1 --idle"
+    command += " --sampler builtin --format raw -o - | head -c 1"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment({"PYTHONPATH": str(ROOT)}),
+        check=True,
+    )
+    assert done.stdout == "m"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
 # --- the runtime socket of a real proxy
 
 

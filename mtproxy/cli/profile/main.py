@@ -267,8 +267,12 @@ def _write(
         progress.say("no thread did anything: there is nothing to show (--idle shows the waiting)")
     to_stdout = options.output == "-" or (options.output is None and options.format == "top")
     if to_stdout:
-        out.write(text)
-        out.flush()
+        try:
+            out.write(text)
+            out.flush()
+        except BrokenPipeError:
+            # its reader has seen enough; the flush at the end of the program must not complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return
     name = options.output or default_name(found.pid, options.format)
     try:

@@ -93,10 +93,15 @@ def top(profile: Profile, busy_of: Profile | None = None, lines: int | None = No
         f"# {profile.sampler}, pid {profile.pid}, Python {profile.python}: "
         f"{profile.rounds} rounds in {profile.seconds:.1f} s, {count} samples\n"
     ]
+    resting = 0
     for thread in (busy_of or profile).threads:
         busy = sum(not sample.idle for sample in thread.samples)
         share = 100 * busy / max(1, profile.rounds)
-        text.append(f"# {thread.name}: busy in {busy} samples, {share:.0f} % of the time\n")
+        if busy:
+            text.append(f"# {thread.name}: busy in {busy} samples, {share:.0f} % of the time\n")
+        resting += not busy
+    if resting:
+        text.append(f"# idle all the time: {resting} thread{'s' * (resting > 1)}\n")
     text.extend(f"# {note}\n" for note in profile.notes)
     text.append(f"{'OWN %':>7}{'TOTAL %':>9}{'OWN':>9}{'TOTAL':>9}  FUNCTION\n")
     for frame, own, total in shares(profile)[:lines]:

@@ -253,6 +253,13 @@ def test_top() -> None:
     assert len(render.top(example(), lines=1).splitlines()) == at + 2
 
 
+def test_top_counts_threads_that_rest() -> None:
+    profile = example()
+    for number in (3, 4):
+        profile.thread(f"mtproxy/{number}").samples.append(Sample(0, (), idle=True))
+    assert "# idle all the time: 2 threads\n" in render.top(example(), profile)
+
+
 def test_speedscope_is_valid() -> None:
     content = json.loads(render.speedscope(example(), "a name"))
     assert content["$schema"] == "https://www.speedscope.app/file-format-schema.json"
