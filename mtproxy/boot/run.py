@@ -17,6 +17,7 @@ from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
+from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT
 from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import stats as lock_stats
@@ -90,6 +91,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         cpu_map=glob.cpu_map,
         use_epoll="noepoll" not in off,
         max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
+        wait_queue=str(glob.tune.get("tune.wait-queue", DEFAULT_VARIANT)),
     )
     pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
     if "nosplice" in off:

@@ -24,7 +24,9 @@ from mtproxy.config.model import (
 
 @dataclass(frozen=True, slots=True)
 class Tune:
-    """`kind`: int, size, time, switch (on or off), text (anything) or none (no argument)."""
+    """`kind`: int, size, time, switch (on or off), word (one of `words`), text (anything) or none
+    (no argument).
+    """
 
     name: str
     kind: str
@@ -32,6 +34,7 @@ class Tune:
     maximum: int | None = None
     #: empty: supported
     no_effect: str = ""
+    words: tuple[str, ...] = ()
 
 
 _TLS = "tunes TLS, whose keywords are refused"
@@ -57,6 +60,8 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.runqueue-depth", "int", 0),
     Tune("tune.sndbuf.client", "size", 0),
     Tune("tune.sndbuf.server", "size", 0),
+    # mtproxy's own, for comparisons: the variants of sched.waitqueue_variants
+    Tune("tune.wait-queue", "word", words=("seek", "write", "mutex")),
     Tune("tune.applet.zero-copy-forwarding", "switch", no_effect="there are no applets"),
     Tune("tune.buffers.limit", "int", no_effect=_ALLOC),
     Tune("tune.buffers.reserve", "int", no_effect=_ALLOC),
@@ -181,6 +186,8 @@ def _tune(ctx: Context, st: Statement) -> None:
         value = time(name, text)
     elif tune.kind == "switch":
         value = choice(name, text, ("on", "off")) == "on"
+    elif tune.kind == "word":
+        value = choice(name, text, tune.words)
     else:
         value = text
     # Zero is how HAProxy says "the default".

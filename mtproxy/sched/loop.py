@@ -31,6 +31,8 @@ def run_loop(ctx: ThreadContext) -> None:
     pool = ctx.pool
     depth = pool.runqueue_depth
     wait_queue = pool.wait_queue
+    # None: `next_tick` may be looked at without the lock
+    peek = wait_queue.next_expiry if wait_queue.PEEKS_LOCKED else None
     shared = ctx.shared
     inbox = shared.inbox
     timers = ctx.timers
@@ -59,8 +61,9 @@ def run_loop(ctx: ThreadContext) -> None:
                 message = inbox.popleft()
             except IndexError:
                 wake_at = timers.next
-                if wait_queue.next_tick < wake_at:
-                    wake_at = wait_queue.next_tick
+                tick = wait_queue.next_tick if peek is None else peek(tid)
+                if tick < wake_at:
+                    wake_at = tick
                 if next_second < wake_at:
                     wake_at = next_second
                 wait_ms = wake_at - monotonic_ns() // 1_000_000
@@ -101,7 +104,7 @@ def run_loop(ctx: ThreadContext) -> None:
         # --- time
         if timers.next <= now:
             activity.poll_exp += timers.expire_due(now)
-        if wait_queue.next_tick <= now:
+        if peek is not None or wait_queue.next_tick <= now:
             for shared_task in wait_queue.collect(now, tid, pool.wait_queue_budget):
                 activity.tasksw += 1
                 try:

@@ -20,11 +20,10 @@ from mtproxy.base.report import say
 from mtproxy.sched.context import Message, ThreadContext
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
 from mtproxy.sched.tasklet import Task, Tasklet
-from mtproxy.sched.waitqueue import WaitQueue
+from mtproxy.sched.waitqueue import WaitQueueBase
+from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT, VARIANTS
 from mtproxy.sched.watchdog import Watchdog
 from mtproxy.sync import stats as lock_stats
-from mtproxy.sync.labels import LockLabel
-from mtproxy.sync.seeklock import SeekLock
 
 if TYPE_CHECKING:
     import types
@@ -56,6 +55,7 @@ class Pool:
 
     `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
     `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
+    `wait_queue` is a word of `tune.wait-queue`.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Pool:
         watchdog_ms: int = 5000,
         use_epoll: bool = True,
         max_events: int = DEFAULT_MAX_EVENTS,
+        wait_queue: str = DEFAULT_VARIANT,
     ) -> None:
         self.nbthread = nbthread
         self.runqueue_depth = runqueue_depth
@@ -76,7 +77,7 @@ class Pool:
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()
-        self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
+        self.wait_queue: WaitQueueBase[Any] = VARIANTS[wait_queue]()
         self.wait_queue.on_earlier = self._wake_a_sleeper
         self.contexts = [ThreadContext(tid, self, use_epoll=use_epoll) for tid in range(nbthread)]
         self.shareds = [ctx.shared for ctx in self.contexts]

@@ -10,9 +10,11 @@ Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, 
 returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
 once. Others only `move` or `unlink` it, which do nothing to a task that is not queued.
 
-The lock is a SeekLock with label TASK_WQ: it guards the entries, every queued task's `wq_key`, and
-`expire` against all methods here. They may be called by any thread that holds no lock whose label
-stands after TASK_WQ.
+`WaitQueueBase` has the entries and what is done to them under the lock; its subclasses say how the
+lock is taken. `WaitQueue`, the one that is used, has a SeekLock with label TASK_WQ: it guards the
+entries, every queued task's `wq_key`, and `expire` against all methods here. They may be called by
+any thread that holds no lock whose label stands after TASK_WQ. What it is compared with stands in
+`mtproxy.sched.waitqueue_variants`.
 
 `next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
 each loop turn can compare it with the clock without any lock. It is stored under W by whoever
@@ -27,8 +29,9 @@ changes the head. A reader may see the value of a moment ago:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from sortedcontainers import SortedList
 
@@ -46,13 +49,15 @@ class SharedTask(Protocol):
     wq_key: tuple[int, int] | None
 
 
-class WaitQueue[T: SharedTask]:
-    """Timers shared by all threads. See the module's docstring."""
+class WaitQueueBase[T: SharedTask](ABC):
+    """The entries, and what is done to them under the lock that a subclass has."""
 
-    __slots__ = ("_entries", "_sequence", "lock", "next_tick", "on_earlier")
+    __slots__ = ("_entries", "_sequence", "next_tick", "on_earlier")
 
-    def __init__(self, lock: SeekLock | None = None) -> None:
-        self.lock = lock if lock is not None else SeekLock(LockLabel.TASK_WQ)
+    #: the loop asks `next_expiry` and calls `collect` in each turn, and never reads `next_tick`
+    PEEKS_LOCKED: ClassVar[bool] = False
+
+    def __init__(self) -> None:
         self._entries: SortedList[tuple[int, int, T]] = SortedList()
         self._sequence = 0
         #: tick of the first entry, or NEVER; read by any thread without the lock
@@ -60,99 +65,58 @@ class WaitQueue[T: SharedTask]:
         #: called without the lock by a thread that queued a task before all others
         self.on_earlier: Callable[[int], None] | None = None
 
+    @abstractmethod
     def queue(self, task: T, tick: int, tid: int) -> bool:
         """Make `task` run at `tick` (ms), whether it is queued already or not; owner only.
 
         Returns whether the head of the queue became earlier; `on_earlier(tick)` was called then.
         """
-        if task.wq_key is not None and self._note(task, tick, tid):
-            return False
-        self.lock.take_write(tid)
-        try:
-            earlier = self._place(task, tick)
-        finally:
-            self.lock.drop_write(tid)
-        if earlier and self.on_earlier is not None:
-            self.on_earlier(tick)
-        return earlier
 
+    @abstractmethod
     def move(self, task: T, tick: int, tid: int) -> bool:
         """Make a queued task run at `tick` (ms) instead; whether it was queued. Anybody may.
 
         If it is not, some thread has taken it out and owns it, and nothing is changed.
         """
-        if self._note(task, tick, tid):
-            return True
-        earlier = False
-        self.lock.take_write(tid)
-        try:
-            queued = task.wq_key is not None
-            if queued:
-                earlier = self._place(task, tick)
-        finally:
-            self.lock.drop_write(tid)
-        if earlier and self.on_earlier is not None:
-            self.on_earlier(tick)
-        return queued
 
-    def _note(self, task: T, tick: int, tid: int) -> bool:
-        """The lazy way: only store `expire`, if the task is queued at `tick` or before."""
-        self.lock.take_read(tid)
-        # under R nobody can take the entry out
-        key = task.wq_key
-        noted = key is not None and key[0] <= tick
-        if noted:
-            task.expire = tick
-        self.lock.drop_read(tid)
-        return noted
-
+    @abstractmethod
     def unlink(self, task: T, tid: int) -> bool:
         """Take `task` out and set its `expire` to None; whether it was queued. Anybody may.
 
         If it was, the caller owns it now. If not, its owner may be about to run it, or to queue it
         again; `expire` tells the owner that somebody wanted it to stop.
         """
-        self.lock.take_write(tid)
-        try:
-            task.expire = None
-            key = task.wq_key
-            if key is not None:
-                task.wq_key = None
-                self._remove(key, task)
-                self._store_next()
-        finally:
-            self.lock.drop_write(tid)
-        return key is not None
 
+    @abstractmethod
     def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
         """Take out and return tasks that are due at `now`, in order; looks at `budget` at most.
 
-        Returns an empty list at once when another thread is collecting. What is left over stays
-        due, as `next_tick` tells.
+        What is left over stays due, as `next_tick` tells.
         """
-        if self.next_tick > now:
-            return []
-        lock = self.lock
-        entries = self._entries
-        lock.take_read(tid)
-        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
-            lock.drop_read(tid)
-            return []
-        # Under S nobody else changes the entries, and readers go on. Plain iteration: indexing
-        # further in than [0] may build the list's index, which is a write.
+
+    @abstractmethod
+    def next_expiry(self, tid: int) -> int:
+        """The first entry's tick, or NEVER: what a thread looks at before it goes to sleep."""
+
+    @abstractmethod
+    def _check(self, tid: int = 0) -> None:
+        """Assert the invariants; any thread that holds no lock."""
+
+    def __len__(self) -> int:
+        """Number of entries now; a snapshot."""
+        return len(self._entries)
+
+    # -- under the lock --------------------------------------------------------------------------
+
+    def _count_due(self, now: int, budget: int) -> int:
+        """How many entries are due, `budget` at most. S is enough for this one."""
+        # Plain iteration: indexing further in than [0] may build the list's index, a write.
         due = 0
-        for entry in entries:
+        for entry in self._entries:
             if entry[0] > now or due == budget:
                 break
             due += 1
-        # One upgrade for all of them: W is held for at most `budget` removals.
-        lock.seek_to_write(tid)
-        try:
-            return self._take_out(due, now)
-        finally:
-            lock.drop_write(tid)
-
-    # -- under W --------------------------------------------------------------------------------
+        return due
 
     def _take_out(self, due: int, now: int) -> list[T]:
         """Remove the first `due` entries; return the tasks, except postponed and disarmed ones."""
@@ -188,6 +152,17 @@ class WaitQueue[T: SharedTask]:
         self._store_next()
         return earlier
 
+    def _unlink(self, task: T) -> bool:
+        """Take the task out if it is queued; whether it was."""
+        task.expire = None
+        key = task.wq_key
+        if key is None:
+            return False
+        task.wq_key = None
+        self._remove(key, task)
+        self._store_next()
+        return True
+
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1
         task.wq_key = (tick, sequence)
@@ -201,23 +176,96 @@ class WaitQueue[T: SharedTask]:
         entries = self._entries
         self.next_tick = entries[0][0] if entries else NEVER
 
-    # -- inspection -----------------------------------------------------------------------------
+    def _check_entries(self) -> None:
+        # not in the type stubs, but public in all but name: the library's own tests use it
+        cast(Any, self._entries)._check()
+        assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
+        for tick, sequence, task in self._entries:
+            assert task.wq_key == (tick, sequence), (task, tick, sequence)
+            assert sequence <= self._sequence
+            assert task.expire is None or task.expire >= tick, (task, tick)
 
-    def __len__(self) -> int:
-        """Number of entries now; a snapshot."""
-        return len(self._entries)
+
+class WaitQueue[T: SharedTask](WaitQueueBase[T]):
+    """The wait queue under an upgradable lock. See the module's docstring."""
+
+    __slots__ = ("lock",)
+
+    def __init__(self, lock: SeekLock | None = None) -> None:
+        super().__init__()
+        self.lock = lock if lock is not None else SeekLock(LockLabel.TASK_WQ)
+
+    def queue(self, task: T, tick: int, tid: int) -> bool:
+        if task.wq_key is not None and self._note(task, tick, tid):
+            return False
+        self.lock.take_write(tid)
+        try:
+            earlier = self._place(task, tick)
+        finally:
+            self.lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return earlier
+
+    def move(self, task: T, tick: int, tid: int) -> bool:
+        if self._note(task, tick, tid):
+            return True
+        earlier = False
+        self.lock.take_write(tid)
+        try:
+            queued = task.wq_key is not None
+            if queued:
+                earlier = self._place(task, tick)
+        finally:
+            self.lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return queued
+
+    def _note(self, task: T, tick: int, tid: int) -> bool:
+        """The lazy way: only store `expire`, if the task is queued at `tick` or before."""
+        self.lock.take_read(tid)
+        # under R nobody can take the entry out
+        key = task.wq_key
+        noted = key is not None and key[0] <= tick
+        if noted:
+            task.expire = tick
+        self.lock.drop_read(tid)
+        return noted
+
+    def unlink(self, task: T, tid: int) -> bool:
+        self.lock.take_write(tid)
+        try:
+            return self._unlink(task)
+        finally:
+            self.lock.drop_write(tid)
+
+    def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
+        # an empty list at once, too, when another thread is collecting
+        if self.next_tick > now:
+            return []
+        lock = self.lock
+        entries = self._entries
+        lock.take_read(tid)
+        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
+            lock.drop_read(tid)
+            return []
+        # Under S nobody else changes the entries, and readers go on.
+        due = self._count_due(now, budget)
+        # One upgrade for all of them: W is held for at most `budget` removals.
+        lock.seek_to_write(tid)
+        try:
+            return self._take_out(due, now)
+        finally:
+            lock.drop_write(tid)
+
+    def next_expiry(self, tid: int) -> int:
+        return self.next_tick
 
     def _check(self, tid: int = 0) -> None:
-        """Assert the invariants; any thread that holds no lock."""
         self.lock._check()
         self.lock.take_read(tid)
         try:
-            # not in the type stubs, but public in all but name: the library's own tests use it
-            cast(Any, self._entries)._check()
-            assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
-            for tick, sequence, task in self._entries:
-                assert task.wq_key == (tick, sequence), (task, tick, sequence)
-                assert sequence <= self._sequence
-                assert task.expire is None or task.expire >= tick, (task, tick)
+            self._check_entries()
         finally:
             self.lock.drop_read(tid)

@@ -15,6 +15,7 @@ import pytest
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import Pool
+from mtproxy.sched.waitqueue_variants import VARIANTS
 from mtproxy.testing.pools import make_patient, run_with, running_pool
 from mtproxy.testing.threads import run_threads
 from mtproxy.testing.waiting import wait_until
@@ -131,10 +132,11 @@ class Hopper:
             self.done.set()
 
 
-def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_shared_tasks_run_on_time_by_one_thread_each(variant: str) -> None:
     """Queued again from the thread that ran them, a few ms ahead, while others sleep."""
     hoppers, runs = 20, 400
-    with running_pool(THREADS, watchdog_ms=0) as pool:
+    with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
         make_patient(pool)
         tasks = [Hopper(pool, seed, runs) for seed in range(hoppers)]
 
@@ -158,10 +160,11 @@ def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
     assert len(sum((task.tids for task in tasks), Counter())) > 1, "all ran on one thread"
 
 
-def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers(variant: str) -> None:
     """A helper queues tasks one by one while every thread sleeps without an end."""
-    rounds = 300
-    with running_pool(THREADS, watchdog_ms=0) as pool:
+    rounds = 200
+    with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
         make_patient(pool)
 
         def play() -> None:
