@@ -11,11 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import clients, http, machine, results, start, tcp
+from perf import checks, clients, http, machine, results, start, tcp
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
-BENCHMARKS: tuple[Benchmark, ...] = (http.BENCHMARK, tcp.BENCHMARK, start.BENCHMARK)
+BENCHMARKS: tuple[Benchmark, ...] = (
+    http.BENCHMARK,
+    tcp.BENCHMARK,
+    start.BENCHMARK,
+    checks.BENCHMARK,
+)
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
 

@@ -30,16 +30,21 @@ changes the head. A reader may see the value of a moment ago:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, cast
-
-from sortedcontainers import SortedList
+from typing import ClassVar, Protocol
 
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.seeklock import SeekLock
 
 #: `next_tick` of an empty queue: later than any tick
 NEVER = 1 << 62
+
+#: logged calls that one pass works in at most, see `WaitQueue._settle`
+SETTLE_MOST = 256
+#: `next_tick` when more were logged: the next turn of any thread goes on
+LOOK_AGAIN = 0
 
 
 class SharedTask(Protocol):
@@ -58,7 +63,7 @@ class WaitQueueBase[T: SharedTask](ABC):
     PEEKS_LOCKED: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self._entries: SortedList[tuple[int, int, T]] = SortedList()
+        self._entries: list[tuple[int, int, T]] = []
         self._sequence = 0
         #: tick of the first entry, or NEVER; read by any thread without the lock
         self.next_tick = NEVER
@@ -110,7 +115,6 @@ class WaitQueueBase[T: SharedTask](ABC):
 
     def _count_due(self, now: int, budget: int) -> int:
         """How many entries are due, `budget` at most. S is enough for this one."""
-        # Plain iteration: indexing further in than [0] may build the list's index, a write.
         due = 0
         for entry in self._entries:
             if entry[0] > now or due == budget:
@@ -122,9 +126,9 @@ class WaitQueueBase[T: SharedTask](ABC):
         """Remove the first `due` entries; return the tasks, except postponed and disarmed ones."""
         tasks: list[T] = []
         postponed: list[tuple[int, T]] = []
-        pop = self._entries.pop
-        for _ in range(due):
-            task = pop(0)[2]
+        taken = self._entries[:due]
+        del self._entries[:due]
+        for _, _, task in taken:
             task.wq_key = None
             # a postponement made under R was before this and is seen, or finds wq_key gone
             expire = task.expire
@@ -136,21 +140,25 @@ class WaitQueueBase[T: SharedTask](ABC):
                 tasks.append(task)
         for expire, task in postponed:
             self._add(expire, task)
-        self._store_next()
+        self._settle()
         return tasks
 
     def _place(self, task: T, tick: int) -> bool:
         """Queue the task, or queue it anew if its entry is later; whether the head is earlier."""
+        before = self.next_tick
         task.expire = tick
+        self._insert(task, tick)
+        self._settle()
+        return tick < before
+
+    def _insert(self, task: T, tick: int) -> None:
+        """An entry at `tick` for the task, unless it has one which is not later."""
         key = task.wq_key
         if key is not None:
             if key[0] <= tick:
-                return False
+                return
             self._remove(key, task)
         self._add(tick, task)
-        earlier = tick < self.next_tick
-        self._store_next()
-        return earlier
 
     def _unlink(self, task: T) -> bool:
         """Take the task out if it is queued; whether it was."""
@@ -160,25 +168,30 @@ class WaitQueueBase[T: SharedTask](ABC):
             return False
         task.wq_key = None
         self._remove(key, task)
-        self._store_next()
+        self._settle()
         return True
 
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1
         task.wq_key = (tick, sequence)
-        self._entries.add((tick, sequence, task))
+        # sequences are unique, so tasks are never compared for order
+        insort(self._entries, (tick, sequence, task))
 
     def _remove(self, key: tuple[int, int], task: T) -> None:
-        # equal to the stored entry; sequences are unique, so tasks are never compared for order
-        self._entries.remove((*key, task))
+        entries = self._entries
+        position = bisect_left(entries, key)  # type: ignore[type-var]
+        if position == len(entries) or entries[position][:2] != key:
+            raise ValueError(f"{task!r} is not in the wait queue at {key}")
+        del entries[position]
 
-    def _store_next(self) -> None:
+    def _settle(self) -> None:
+        """The last step of every change: tell what is first."""
         entries = self._entries
         self.next_tick = entries[0][0] if entries else NEVER
 
     def _check_entries(self) -> None:
-        # not in the type stubs, but public in all but name: the library's own tests use it
-        cast(Any, self._entries)._check()
+        keys = [entry[:2] for entry in self._entries]
+        assert keys == sorted(set(keys))
         assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
         for tick, sequence, task in self._entries:
             assert task.wq_key == (tick, sequence), (task, tick, sequence)
@@ -189,17 +202,41 @@ class WaitQueueBase[T: SharedTask](ABC):
 class WaitQueue[T: SharedTask](WaitQueueBase[T]):
     """The wait queue under an upgradable lock. See the module's docstring."""
 
-    __slots__ = ("lock",)
+    __slots__ = ("_log", "lock")
 
     def __init__(self, lock: SeekLock | None = None) -> None:
         super().__init__()
         self.lock = lock if lock is not None else SeekLock(LockLabel.TASK_WQ)
+        #: calls of `queue` which are not worked in yet, oldest first: (tick, task)
+        self._log: deque[tuple[int, T]] = deque()
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
+        if task.wq_key is None and self.next_tick <= tick:
+            task.expire = tick
+            self._log.append((tick, task))
+            if self.next_tick <= tick:
+                return False  # whoever collects the head works it in
+            return self._work_in(tick, tid)
+        return self._queue_locked(task, tick, tid)
+
+    def _work_in(self, tick: int, tid: int) -> bool:
+        """The head was taken out while we logged a task for `tick`: it may be the head itself."""
+        self.lock.take_write(tid)
+        try:
+            self._settle()
+            earlier = self.next_tick == tick
+        finally:
+            self.lock.drop_write(tid)
+        if earlier and self.on_earlier is not None:
+            self.on_earlier(tick)
+        return earlier
+
+    def _queue_locked(self, task: T, tick: int, tid: int) -> bool:
         if task.wq_key is not None and self._note(task, tick, tid):
             return False
         self.lock.take_write(tid)
         try:
+            self._settle()
             earlier = self._place(task, tick)
         finally:
             self.lock.drop_write(tid)
@@ -213,6 +250,7 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         earlier = False
         self.lock.take_write(tid)
         try:
+            self._settle_all()
             queued = task.wq_key is not None
             if queued:
                 earlier = self._place(task, tick)
@@ -236,36 +274,70 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
     def unlink(self, task: T, tid: int) -> bool:
         self.lock.take_write(tid)
         try:
+            self._settle_all()
             return self._unlink(task)
         finally:
             self.lock.drop_write(tid)
 
     def collect(self, now: int, tid: int, budget: int = 32) -> list[T]:
-        # an empty list at once, too, when another thread is collecting
         if self.next_tick > now:
             return []
         lock = self.lock
-        entries = self._entries
-        lock.take_read(tid)
-        if not entries or entries[0][0] > now or not lock.try_read_to_seek(tid):
+        # An empty list at once, too, while another thread changes the queue: it is collecting
+        # itself, or what is due now will still be due in the next turn.
+        if not lock.try_take_read(tid):
+            return []
+        if self.next_tick > now or not lock.try_read_to_seek(tid):
             lock.drop_read(tid)
             return []
-        # Under S nobody else changes the entries, and readers go on.
-        due = self._count_due(now, budget)
+        # Others need not come before the next tick: they would find the lock taken, and come again
+        # and again if this thread has lost its processor.
+        self.next_tick = now + 1
         # One upgrade for all of them: W is held for at most `budget` removals.
         lock.seek_to_write(tid)
         try:
-            return self._take_out(due, now)
+            if self._log:
+                self._settle()
+            return self._take_out(self._count_due(now, budget), now)
         finally:
             lock.drop_write(tid)
 
     def next_expiry(self, tid: int) -> int:
         return self.next_tick
 
+    def __len__(self) -> int:
+        """Number of tasks that wait; a snapshot."""
+        return len(self._entries) + len(self._log)
+
+    # -- under W --------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Work the log in, SETTLE_MOST calls at most, and tell what is first."""
+        log = self._log
+        entries = self._entries
+        for _ in range(SETTLE_MOST):
+            if log:
+                # under W nobody else removes
+                tick, task = log.popleft()
+                self._insert(task, tick)
+                continue
+            self.next_tick = entries[0][0] if entries else NEVER
+            # The deque's own mutex orders this store and `append`: who appended before is seen
+            # here, who appends from now on sees the new `next_tick` afterwards.
+            log.rotate(0)
+            if not log:
+                return
+        self.next_tick = LOOK_AGAIN
+
+    def _settle_all(self) -> None:
+        while self._log:
+            self._settle()
+
     def _check(self, tid: int = 0) -> None:
         self.lock._check()
-        self.lock.take_read(tid)
+        self.lock.take_write(tid)
         try:
+            self._settle_all()
             self._check_entries()
         finally:
-            self.lock.drop_read(tid)
+            self.lock.drop_write(tid)

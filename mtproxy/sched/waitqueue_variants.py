@@ -30,6 +30,9 @@ class WriteWaitQueue[T: SharedTask](WaitQueue[T]):
 
     PEEKS_LOCKED = True
 
+    queue = WaitQueue._queue_locked
+    _settle = WaitQueueBase._settle
+
     def next_expiry(self, tid: int) -> int:
         self.lock.take_read(tid)
         tick = self.next_tick

@@ -5,11 +5,12 @@ All variants give the same tasks to the same callers, so most tests run with eac
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import pytest
 
-from mtproxy.sched.waitqueue import NEVER, WaitQueue, WaitQueueBase
+from mtproxy.sched.waitqueue import NEVER, SETTLE_MOST, WaitQueue, WaitQueueBase
 from mtproxy.sched.waitqueue_variants import VARIANTS, MutexWaitQueue
 from mtproxy.sync import stats
 from mtproxy.sync.labels import LockLabel
@@ -167,7 +168,7 @@ def test_move_leaves_what_is_not_queued(variant: str) -> None:
 def test_an_error_leaves_no_lock_behind(variant: str) -> None:
     queue, (a, b) = new_queue(variant, 10, 20)
     b.wq_key = (15, 99)  # corrupt: no such entry
-    with pytest.raises(ValueError, match="not in list"):
+    with pytest.raises(ValueError, match="is not in the wait queue at"):
         queue.unlink(b, 0)
     assert is_free(queue)
     assert queue.collect(10, 0) == [a]
@@ -274,7 +275,7 @@ def test_two_collectors_never_get_the_same(variant: str, budget: int) -> None:
 
         return check
 
-    assert explore(scenario) >= (2 if variant == "mutex" else 20)
+    assert explore(scenario) >= {"seek": 10, "write": 20, "mutex": 2}[variant]
 
 
 def test_collect_against_unlink(variant: str) -> None:
@@ -389,6 +390,196 @@ def test_collect_unlink_and_queue_again(variant: str) -> None:
     assert explore(scenario) > (5 if variant == "mutex" else 50)
 
 
+# -- queueing without the lock ----------------------------------------------------------------
+
+
+class SteppedLog(deque[tuple[int, Timer]]):
+    """The log of `queue`, whose users stop around what they do to it."""
+
+    def __init__(self, seq: Sequencer) -> None:
+        super().__init__()
+        self.seq = seq
+
+    def append(self, call: tuple[int, Timer], /) -> None:
+        self.seq.at("log")
+        super().append(call)
+        self.seq.at("logged")
+
+    def rotate(self, count: int = 1, /) -> None:
+        self.seq.at("told")  # next_tick is stored
+        super().rotate(count)
+
+
+def logging_queue(seq: Sequencer, *ticks: int) -> tuple[WaitQueue[Timer], list[Timer]]:
+    queue, timers = new_queue("seek", *ticks)
+    assert isinstance(queue, WaitQueue)
+    queue._check()  # works in what was logged so far
+    queue._log = SteppedLog(seq)
+    queue.lock.waiter_factory = seq.waiter
+    seq.points(SeekLock, "seek_to_write", "take_write")
+    return queue, timers
+
+
+def nothing_overlooked(queue: WaitQueue[Timer]) -> None:
+    """Whoever waits until `next_tick` and collects then is not late for anything in the log."""
+    assert all(queue.next_tick <= tick for tick, _ in queue._log)
+    finished(queue)
+
+
+def test_a_later_one_is_queued_without_the_lock() -> None:
+    queue, (a, b, c) = new_queue("seek", 10, 20, 10)
+    stats.reset(LockLabel.TASK_WQ)
+    d = Timer("d")
+    assert not queue.queue(d, 15, 0)
+    assert locks_taken() == 0
+    assert (d.expire, d.wq_key, len(queue), queue.next_tick) == (15, None, 4, 10)
+    # in the order of their ticks, and of queueing
+    assert queue.collect(20, 0) == [a, c, d, b]
+
+
+def test_logged_ones_are_found_by_others() -> None:
+    queue, (a, b, c) = new_queue("seek", 10, 20, 30)
+    assert queue.unlink(b, 0)
+    d = Timer("d")
+    queue.queue(d, 40, 0)
+    assert queue.move(d, 5, 0)
+    assert queue.next_tick == 5
+    assert queue.collect(50, 0) == [d, a, c]
+
+
+def test_calls_for_one_task_are_worked_in_in_their_order() -> None:
+    queue, (a,) = new_queue("seek", 10)
+    b, c = Timer("b"), Timer("c")
+    for tick in (40, 20, 30):
+        queue.queue(b, tick, 0)
+    for tick in (15, 45):
+        queue.queue(c, tick, 0)
+    assert queue.collect(10, 0) == [a]
+    assert queue.next_tick == 15
+    # both were moved later after all
+    assert queue.collect(29, 0) == []
+    assert queue.collect(30, 0) == [b]
+    assert queue.collect(44, 0) == []
+    assert queue.collect(45, 0) == [c]
+
+
+def test_a_logged_one_can_be_disarmed() -> None:
+    queue, (a,) = new_queue("seek", 10)
+    b = Timer("b")
+    queue.queue(b, 20, 0)
+    b.expire = None
+    assert queue.collect(30, 0) == [a]
+    assert len(queue) == 0
+
+
+def test_a_long_log_is_worked_in_by_several_passes() -> None:
+    queue, _ = new_queue("seek", 10)
+    timers = [Timer(str(number)) for number in range(3 * SETTLE_MOST)]
+    for number, timer in enumerate(timers):
+        queue.queue(timer, 20 + number, 0)
+    assert queue.collect(10, 0) != []
+    left = len(queue) - len(queue._entries)
+    assert 0 < left < len(timers)
+    assert queue.next_tick <= 10  # somebody goes on at once
+    passes = 0
+    while queue.next_tick <= 10:
+        assert queue.collect(10, 0) == []
+        passes += 1
+    assert passes >= 1
+    assert queue.next_tick == 20
+    assert queue.collect(1 << 40, 0, budget=1 << 20) == timers
+
+
+@pytest.mark.parametrize("tick", [5, 6, 30])
+def test_logging_against_collecting(tick: int) -> None:
+    """The one who takes the head out and the one who logs cannot both miss each other."""
+    outcomes = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, far) = logging_queue(seq, 4, 99)
+        b = Timer("b")
+        told: list[int] = []
+        queue.on_earlier = told.append
+        seq.spawn("collect", queue.collect, 5, 0)
+        seq.spawn("queue", queue.queue, b, tick, 1)
+
+        def check() -> None:
+            got = seq.result("collect")
+            assert a in got
+            assert far not in got
+            assert queue.next_tick <= tick or b in got
+            # the sleepers know of tick 4, of 99, or of the collector's `now` + 1
+            outcomes.add((b in got, bool(told), bool(queue._log)))
+            nothing_overlooked(queue)
+
+        return check
+
+    assert explore(scenario) > 10
+    assert len(outcomes) > 1
+
+
+def test_logging_against_unlinking_the_head() -> None:
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, _) = logging_queue(seq, 4, 99)
+        b = Timer("b")
+        told: list[int] = []
+        queue.on_earlier = told.append
+        seq.spawn("unlink", queue.unlink, a, 0)
+        seq.spawn("queue", queue.queue, b, 50, 1)
+
+        def check() -> None:
+            assert seq.result("unlink")
+            assert queue.next_tick <= 50
+            nothing_overlooked(queue)
+
+        return check
+
+    assert explore(scenario) > 10
+
+
+def test_the_look_after_the_store_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who tells what is first and does not look at the log again overlooks a call."""
+
+    def careless(queue: WaitQueue[Timer], seq: Sequencer) -> None:
+        while queue._log:
+            tick, task = queue._log.popleft()
+            queue._insert(task, tick)
+        seq.at("worked in")
+        queue.next_tick = queue._entries[0][0] if queue._entries else NEVER
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, _) = logging_queue(seq, 4, 99)
+        monkeypatch.setattr(WaitQueue, "_settle", lambda queue: careless(queue, seq))
+        b = Timer("b")
+        seq.spawn("unlink", queue.unlink, a, 0)
+        seq.spawn("queue", queue.queue, b, 50, 1)
+
+        def check() -> None:
+            assert queue.next_tick <= 50
+
+        return check
+
+    with pytest.raises(AssertionError):
+        explore(scenario)
+
+
+def test_others_leave_a_collector_alone() -> None:
+    """While one collects, the others see nothing due, and take no lock to find out."""
+    with Sequencer() as seq:
+        queue, timers = stepped("seek", seq, 1, 2)
+        seq.spawn("a", queue.collect, 5, 0)
+        seq.run_to("a", "seek_to_write")
+        before = locks_taken()
+        assert queue.next_tick == 6
+        assert queue.collect(5, 1) == []
+        assert locks_taken() == before
+        # and one who comes with the next tick leaves at once
+        assert queue.collect(6, 1) == []
+        assert seq.run_to("a", DONE) == DONE
+        assert seq.result("a") == timers
+        finished(queue)
+
+
 # -- who sleeps must be told ------------------------------------------------------------------
 
 
@@ -398,7 +589,7 @@ def sleeper_scenario(variant: str, seq: Sequencer, announce_first: bool) -> Call
     step(queue, seq)
     if variant != "mutex":
         seq.points(SeekLock, "take_read")
-        seq.wrap(WaitQueueBase, "_store_next", before="store", after="stored")
+        seq.wrap(VARIANTS[variant], "_settle", before="store", after="stored")
     state = {"sleeping": False, "told": False, "until": NEVER}
 
     def tell(_: int) -> None:
