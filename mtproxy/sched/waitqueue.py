@@ -211,22 +211,24 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self._log: deque[tuple[int, T]] = deque()
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
-        if task.wq_key is None and self.next_tick <= tick:
-            task.expire = tick
-            self._log.append((tick, task))
-            if self.next_tick <= tick:
-                return False  # whoever collects the head works it in
-            return self._work_in(tick, tid)
-        return self._queue_locked(task, tick, tid)
-
-    def _work_in(self, tick: int, tid: int) -> bool:
-        """The head was taken out while we logged a task for `tick`: it may be the head itself."""
-        self.lock.take_write(tid)
-        try:
-            self._settle()
-            earlier = self.next_tick == tick
-        finally:
-            self.lock.drop_write(tid)
+        if task.wq_key is not None:
+            return self._queue_locked(task, tick, tid)
+        task.expire = tick
+        self._log.append((tick, task))
+        if self.next_tick <= tick:
+            return False  # whoever collects the head works the log in
+        # It may be the head itself.
+        if self.lock.try_take_write(tid):
+            try:
+                self._settle()
+                earlier = self.next_tick == tick
+            finally:
+                self.lock.drop_write(tid)
+        else:
+            # Who has the lock either still looks into the log, after its last store to `next_tick`,
+            # or stores no more; then this store stays, and the next turn of a thread works it in.
+            self.next_tick = LOOK_AGAIN
+            earlier = True
         if earlier and self.on_earlier is not None:
             self.on_earlier(tick)
         return earlier
@@ -330,6 +332,7 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.next_tick = LOOK_AGAIN
 
     def _settle_all(self) -> None:
+        self._settle()
         while self._log:
             self._settle()
 

@@ -216,7 +216,7 @@ def step(queue: WaitQueueBase[Timer], seq: Sequencer) -> None:
     """
     if isinstance(queue, WaitQueue):
         queue.lock.waiter_factory = seq.waiter
-    seq.points(SeekLock, "try_read_to_seek", "seek_to_write", "take_write")
+    seq.points(SeekLock, "try_read_to_seek", "seek_to_write", "take_write", "try_take_write")
     seq.points(Lock, "take")
 
 
@@ -416,7 +416,8 @@ def logging_queue(seq: Sequencer, *ticks: int) -> tuple[WaitQueue[Timer], list[T
     queue._check()  # works in what was logged so far
     queue._log = SteppedLog(seq)
     queue.lock.waiter_factory = seq.waiter
-    seq.points(SeekLock, "seek_to_write", "take_write")
+    seq.points(SeekLock, "seek_to_write", "take_write", "try_take_write")
+    seq.wrap(SeekLock, "drop_write", before="drop_write")
     return queue, timers
 
 
