@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import checks, clients, http, machine, results, start, tcp
+from perf import checks, clients, http, machine, results, start, tcp, waitqueue
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -20,6 +20,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     tcp.BENCHMARK,
     start.BENCHMARK,
     checks.BENCHMARK,
+    waitqueue.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

@@ -285,21 +285,20 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         if self.next_tick > now:
             return []
         lock = self.lock
-        # An empty list at once, too, while another thread changes the queue: it is collecting
-        # itself, or what is due now will still be due in the next turn.
+        # In every case: nobody need come before the next tick. He would find this thread at it, or
+        # the one that is in this thread's way; and again and again if that has lost its processor.
         if not lock.try_take_read(tid):
+            self.next_tick = now + 1
             return []
-        if self.next_tick > now or not lock.try_read_to_seek(tid):
+        if not lock.try_read_to_seek(tid):
             lock.drop_read(tid)
+            self.next_tick = now + 1
             return []
-        # Others need not come before the next tick: they would find the lock taken, and come again
-        # and again if this thread has lost its processor.
         self.next_tick = now + 1
         # One upgrade for all of them: W is held for at most `budget` removals.
         lock.seek_to_write(tid)
         try:
-            if self._log:
-                self._settle()
+            self._work_in()
             return self._take_out(self._count_due(now, budget), now)
         finally:
             lock.drop_write(tid)
@@ -312,6 +311,11 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         return len(self._entries) + len(self._log)
 
     # -- under W --------------------------------------------------------------------------------
+
+    def _work_in(self) -> None:
+        """Before a scan: what was logged may be due."""
+        if self._log:
+            self._settle()
 
     def _settle(self) -> None:
         """Work the log in, SETTLE_MOST calls at most, and tell what is first."""
