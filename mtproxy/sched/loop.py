@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mtproxy.base.clock import wall_offset_ms
+from mtproxy.base.clock import NEVER, wall_offset_ms
 from mtproxy.base.report import say
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def run_loop(ctx: ThreadContext) -> None:
     event_fd = shared.event_fd
     tid = ctx.tid
     next_second = 0
+    watching = False
 
     while not pool.stopping_now:
         activity.loops += 1
@@ -63,7 +64,10 @@ def run_loop(ctx: ThreadContext) -> None:
                 wake_at = timers.next
                 tick = wait_queue.next_tick if peek is None else peek(tid)
                 if tick < wake_at:
-                    wake_at = tick
+                    watch_at = wait_queue.wake_for(tick)
+                    watching = watch_at == tick
+                    if watch_at < wake_at:
+                        wake_at = watch_at
                 if next_second < wake_at:
                     wake_at = next_second
                 wait_ms = wake_at - monotonic_ns() // 1_000_000
@@ -72,6 +76,9 @@ def run_loop(ctx: ThreadContext) -> None:
                 inbox.appendleft(message)
                 events = poll(0, max_events)
             shared.sleeping = False
+            if watching:
+                watching = False
+                wait_queue.watched = NEVER
         now = ctx.now = monotonic_ns() // 1_000_000
 
         # --- descriptors

@@ -41,6 +41,8 @@ from mtproxy.sync.seeklock import SeekLock
 #: `next_tick` of an empty queue: later than any tick
 NEVER = 1 << 62
 
+#: how long after an expiry, in ms, a thread comes to see whether the one that watches is busy
+GRACE = 4
 #: logged calls that one pass works in at most, see `WaitQueue._settle`
 SETTLE_MOST = 256
 #: `next_tick` when more were logged: the next turn of any thread goes on
@@ -57,7 +59,7 @@ class SharedTask(Protocol):
 class WaitQueueBase[T: SharedTask](ABC):
     """The entries, and what is done to them under the lock that a subclass has."""
 
-    __slots__ = ("_entries", "_sequence", "next_tick", "on_earlier")
+    __slots__ = ("_entries", "_sequence", "next_tick", "on_earlier", "watched")
 
     #: the loop asks `next_expiry` and calls `collect` in each turn, and never reads `next_tick`
     PEEKS_LOCKED: ClassVar[bool] = False
@@ -67,6 +69,8 @@ class WaitQueueBase[T: SharedTask](ABC):
         self._sequence = 0
         #: tick of the first entry, or NEVER; read by any thread without the lock
         self.next_tick = NEVER
+        #: a sleeping thread wakes up at this tick to look at the queue; NEVER: none does
+        self.watched = NEVER
         #: called without the lock by a thread that queued a task before all others
         self.on_earlier: Callable[[int], None] | None = None
 
@@ -102,6 +106,17 @@ class WaitQueueBase[T: SharedTask](ABC):
     @abstractmethod
     def next_expiry(self, tid: int) -> int:
         """The first entry's tick, or NEVER: what a thread looks at before it goes to sleep."""
+
+    def wake_for(self, tick: int) -> int:
+        """When a thread that goes to sleep must wake up for the first expiry, which is at `tick`.
+
+        At `tick` if nobody else does: then it watches, and when it is awake, whatever woke it, it
+        stores NEVER to `watched`. Else a little later, in case the one that watches is busy by then.
+        """
+        if tick < self.watched:
+            self.watched = tick
+            return tick
+        return tick + GRACE
 
     @abstractmethod
     def _check(self, tid: int = 0) -> None:
