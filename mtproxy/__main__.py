@@ -6,6 +6,7 @@ the proxy starts fast.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ def _ctl(args: list[str]) -> int:
 
 
 def _locks(args: list[str]) -> int:
-    from mtproxy.cli.client import locks
+    from mtproxy.cli.client_locks import locks
 
     return locks(args)
 
@@ -41,7 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     if args and args[0] in CLIENTS:
         return CLIENTS[args[0]](args[1:])
-    return _serve(args)
+    # What the start makes is there to stay; boot lets the collector work when all is built.
+    gc.disable()
+    try:
+        return _serve(args)
+    finally:
+        gc.enable()
 
 
 def _serve(args: list[str]) -> int:

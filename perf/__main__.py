@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import checks, clients, http, machine, results, start, tcp, waitqueue
+from perf import (
+    boot,
+    checks,
+    clients,
+    http,
+    locks,
+    machine,
+    results,
+    runqueue,
+    start,
+    tcp,
+    waitqueue,
+)
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -21,6 +33,9 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     start.BENCHMARK,
     checks.BENCHMARK,
     waitqueue.BENCHMARK,
+    runqueue.BENCHMARK,
+    boot.BENCHMARK,
+    locks.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
@@ -101,6 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.benchmark.name, described, outcome.settings, outcome.series, outcome.ratios
         )
         print(f"saved: {os.path.relpath(path)}")
+        for name, image in outcome.plots.items():
+            beside = path.with_name(f"{path.stem}-{name}.svg")
+            beside.write_text(image)
+            print(f"saved: {os.path.relpath(beside)}")
     return 0
 
 

@@ -133,9 +133,7 @@ def checks(options: argparse.Namespace, say: Say) -> Outcome:
         ratios.append(Ratio(title, shares, None if many else 1.0))
         for other in ("write", "mutex"):
             for metric in ("per CPU second", "rate"):
-                above, below = (
-                    pick(series, f"{v} nbthread {n}", metric) for v in ("seek", other)
-                )
+                above, below = (pick(series, f"{v} nbthread {n}", metric) for v in ("seek", other))
                 name = f"checks {metric}, {n} threads{many}: seek / {other}".replace(
                     "checks rate", "checks/s"
                 )
@@ -156,7 +154,9 @@ def _options(parser: argparse.ArgumentParser) -> None:
     add_seconds(parser, 3)
     parser.add_argument("--servers", type=int, default=2000, help="checked servers (2000)")
     parser.add_argument("--inter", default="10ms", help="interval of each check (10ms)")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4], help="nbthread (1 2 4)")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1, 2, 4], help="nbthread (1 2 4)"
+    )
 
 
 BENCHMARK = Benchmark(

@@ -15,11 +15,14 @@ from mtproxy.testing.wire import as_wire, connect
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """What wrk saw. `p99_us` is the latency that one request of a hundred exceeds."""
+    """What wrk saw. `p99_us` is the latency that one request of a hundred exceeds, `mean_us` the
+    mean one.
+    """
 
     requests: int
     seconds: float
     p99_us: float
+    mean_us: float = 0.0
 
 
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6, "m": 60e6}
@@ -44,10 +47,12 @@ def wrk(port: int, path: str, *, seconds: float, connections: int, threads: int 
     if re.search(r"Non-2xx|Socket errors", text):
         raise BadLoad(f"wrk saw errors:\n{text}")
     p99 = re.search(r"99%\s+([\d.]+)(us|ms|s|m)", text)
+    mean = re.search(r"Latency\s+([\d.]+)(us|ms|s|m)\s", text)
     return Load(
         int(total[1]),
         float(total[2]) * _UNITS[total[3]] / 1e6,
         float(p99[1]) * _UNITS[p99[2]] if p99 else 0.0,
+        float(mean[1]) * _UNITS[mean[2]] if mean else 0.0,
     )
 
 

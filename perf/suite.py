@@ -22,6 +22,8 @@ class Outcome:
     ratios: list[Ratio]
     settings: dict[str, object]
     notes: list[str] = dataclasses.field(default_factory=list)
+    #: images (SVG) by a short name; they are saved beside the JSON
+    plots: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def _nothing(_parser: argparse.ArgumentParser) -> None:
@@ -51,7 +53,7 @@ class Benchmark:
 
 
 def positive(text: str) -> float:
-    """argparse type: a number above 0."""
+    """Argparse type: a number above 0."""
     value = float(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
@@ -84,9 +86,7 @@ def program_names(programs: Sequence[str]) -> list[str]:
     return names
 
 
-def series_of(
-    found: dict[str, list[dict[str, float]]], units: dict[str, str]
-) -> list[Series]:
+def series_of(found: dict[str, list[dict[str, float]]], units: dict[str, str]) -> list[Series]:
     """What `results.interleave` found, by variant and metric. `units`: metric -> unit."""
     return [
         Series(variant, metric, unit, [values[metric] for values in rounds])

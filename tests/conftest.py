@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import sysconfig
 
@@ -16,6 +17,10 @@ settings.register_profile(
     deadline=None,
 )
 settings.load_profile("mtproxy")
+
+# A shell starts what runs in its background with SIGINT ignored, and so would we start programs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

@@ -9,12 +9,21 @@ Used by the main thread before the others start; nothing here is locked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from mtproxy.base.report import line
 from mtproxy.base.settings import Location
+
+#: how every message about something that is built later says so, and what it is about
+_NOT_YET = re.compile(
+    r"((?:section )?'[^']*'(?:, '[^']*')*|log to a [a-z ]+?) (?:: |is )"
+    r"known but not supported by mtproxy yet"
+)
+#: places of one kind that a summary names
+_PLACES_SHOWN = 12
 
 
 class Severity(StrEnum):
@@ -139,6 +148,38 @@ class Diagnostics:
     def warnings(self) -> int:
         return self._count(Severity.WARNING)
 
+    def not_yet(self) -> list[str]:
+        """What the configuration needs and mtproxy has not, one line for each kind with its places.
+
+        Empty where the messages themselves say as much: when there is only one.
+        """
+        places: dict[str, dict[str, list[int]]] = {}
+        for item in self._items:
+            found = _NOT_YET.search(item.message)
+            if found is None or item.location is None:
+                continue
+            for name in found[1].replace("'", "").split(", "):
+                files = places.setdefault(name, {})
+                files.setdefault(item.location.file, []).append(item.location.line)
+        if sum(len(lines) for files in places.values() for lines in files.values()) < 2:
+            return []
+        several = len({file for files in places.values() for file in files}) > 1
+        summary = []
+        for name, files in places.items():
+            count = sum(map(len, files.values()))
+            where = "; ".join(
+                (f"{file} " if several else "") + _lines(lines) for file, lines in files.items()
+            )
+            summary.append(f"not supported yet: {count} x {name} ({where})")
+        return summary
+
     def shown(self, *, diag: bool = False) -> list[Diagnostic]:
         """Those to be printed: `diag` messages only when asked for (`-dD`)."""
         return [item for item in self._items if diag or item.severity is not Severity.DIAG]
+
+
+def _lines(numbers: list[int]) -> str:
+    """`line 3`, `lines 3, 7`, `lines 1, 2, ... and 30 more`."""
+    shown = ", ".join(map(str, numbers[:_PLACES_SHOWN]))
+    more = len(numbers) - _PLACES_SHOWN
+    return f"line{'s' * (len(numbers) > 1)} {shown}" + (f" and {more} more" if more > 0 else "")

@@ -254,6 +254,8 @@ class GlobalSettings:
     hard_stop_after: int | None = None
     strict_limits: bool = True
     ulimit_n: int | None = None
+    #: no more descriptors than this, whatever the system allows
+    fd_hard_limit: int | None = None
     #: pipes for splicing in all; None: a share of what connections leave
     maxpipes: int | None = None
     spread_checks: int = 0  # percent, 0..50
@@ -267,6 +269,8 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
+    #: time holds of locks from the start (`profiling.locks on`)
+    profiling_locks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

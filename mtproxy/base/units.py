@@ -23,6 +23,7 @@ _MICROSECONDS = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+_TIME_FORM = "a time is a number and one of the units us, ms, s, m, h, d"
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -68,7 +69,10 @@ def parse_time(text: str, default_unit: str = "ms", *, result_unit: str = "ms") 
     A time that is not zero never becomes zero by rounding. Raises UnitError when the text is
     malformed or the time is above 2147483647 result units.
     """
-    digits, unit = _split(_TIME, text, "a time")
+    try:
+        digits, unit = _split(_TIME, text, "a time")
+    except UnitError as error:
+        raise UnitError(f"{error} ({_TIME_FORM})") from None
     micros = decimal(digits) * _MICROSECONDS[unit or default_unit]
     divisor = _MICROSECONDS[result_unit]
     value = -(-micros // divisor)

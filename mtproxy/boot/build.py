@@ -21,7 +21,9 @@ from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
+from mtproxy.proxy.quota import Quota
 from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
@@ -50,6 +52,8 @@ class Shared:
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     #: by position in `listeners`; only of those that are counted one by one
     listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
+    #: by position in `listeners`: the limits of the process, the frontend and the listener
+    quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
 
 
@@ -65,9 +69,17 @@ def make_shared(
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
+    process = Quota(maxconn)
+    fronts = {p.name: Quota(p.maxconn) for p in settings.proxies if p.is_frontend and p.maxconn}
     for number, listener in enumerate(listeners):
-        if listener.bind.maxconn or "socket-stats" in listener.proxy.options:
+        if "socket-stats" in listener.proxy.options:
             shared.listener_counters[number] = []
+        quotas = [process]
+        if listener.proxy.name in fronts:
+            quotas.append(fronts[listener.proxy.name])
+        if listener.bind.maxconn:
+            quotas.append(Quota(listener.bind.maxconn))
+        shared.quotas.append(tuple(quotas))
     return shared
 
 
@@ -139,22 +151,43 @@ def _logger(
     )
 
 
-def open_acceptors(ctx: ThreadContext, room: Room, shared: Shared) -> None:
-    """Register every listening socket with this thread's poller."""
-    glob = shared.settings.global_
-    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
-    if max_accept <= 0:
-        max_accept = 1 << 20
-    for number, listener in enumerate(shared.listeners):
+class _Listening:
+    """A listening socket that each thread watches: `sched.fdtable` calls it on the thread."""
+
+    __slots__ = ("max_accept", "number", "shared")
+
+    def __init__(self, shared: Shared, number: int, max_accept: int) -> None:
+        self.shared = shared
+        self.number = number
+        self.max_accept = max_accept
+
+    def __call__(self, ctx: ThreadContext) -> None:
+        room: Room = ctx.room
+        shared, number = self.shared, self.number
+        listener = shared.listeners[number]
         proxy, bind = listener.proxy, listener.bind
         room.listeners[number] = listener_room = ListenerRoom(
-            room.fronts[proxy.name], bind.id or number + 1, shared.listener_counters.get(number)
+            room.fronts[proxy.name],
+            bind.id or number + 1,
+            shared.listener_counters.get(number),
+            shared.quotas[number],
         )
         acceptor = Acceptor(
             ctx,
             listener.sock,
             SessionStarter(proxy.name, proxy.mode, number),
-            FrontGate(ctx, listener_room, shared.maxconn, proxy.maxconn, bind.maxconn),
-            max_accept,
+            FrontGate(ctx.tid, listener_room),
+            self.max_accept,
         )
         room.acceptors.append(acceptor)
+
+
+def announce_listeners(table: FdTable, shared: Shared, nbthread: int) -> None:
+    """Have every thread accept on every listening socket. Main thread, before they start."""
+    glob = shared.settings.global_
+    max_accept = int(glob.tune.get("tune.maxaccept", DEFAULT_MAXACCEPT))
+    if max_accept <= 0:
+        max_accept = 1 << 20
+    for number, listener in enumerate(shared.listeners):
+        adopt = _Listening(shared, number, max_accept)
+        table.insert(listener.sock.fileno(), range(nbthread), adopt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mtproxy.base.settings import Settings
 
@@ -18,6 +18,9 @@ _CONNECTIONS_PER_PIPE = 4
 #: pipes of a thread where there are descriptors for them
 _MIN_PIPES = 8
 
+#: stands for "no limit at all"
+_UNLIMITED = 1 << 30
+
 
 class LimitError(Exception):
     """The configuration wants more descriptors than the system allows."""
@@ -29,10 +32,14 @@ class Limits:
 
     #: client connections of the whole process
     maxconn: int
+    #: as many as were asked for: more than `maxconn` where `no strict-limits` had to do with less
+    hard_maxconn: int
     #: pipes that splicing may hold in each thread
     pipes: int
-    #: descriptors that `maxconn` connections and the pipes need
+    #: descriptors that `hard_maxconn` connections and the pipes need; the fd table is as long
     maxsock: int
+    #: descriptors that are used of these; the soft limit on open files is at least that
+    ulimit_n: int
     warnings: tuple[str, ...] = ()
 
 
@@ -52,42 +59,96 @@ def fixed_descriptors(settings: Settings, nbthread: int) -> int:
 def work_out(settings: Settings, nbthread: int, cmdline_maxconn: int | None = None) -> Limits:
     """Find `maxconn` and raise the soft limit on open files to what it needs.
 
-    A connection takes two descriptors, one on each side (manual 3.2 `maxconn`, `ulimit-n`,
-    `strict-limits`). Raises LimitError where `strict-limits` (the default) forbids to go on with
-    less.
+    A connection takes two descriptors, one on each side (manual 3.1 `fd-hard-limit`,
+    `strict-limits`, `ulimit-n`; 3.2 `maxconn`). Raises LimitError where `strict-limits` (the
+    default) forbids to go on with less.
     """
     glob = settings.global_
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    ceiling = hard if hard != resource.RLIM_INFINITY else 1 << 30
+    soft, hard = map(_number, resource.getrlimit(resource.RLIMIT_NOFILE))
+    ceiling = min(hard, glob.fd_hard_limit or hard)
     fixed = fixed_descriptors(settings, nbthread)
-    maxconn = cmdline_maxconn or glob.maxconn
-    warnings: list[str] = []
+    asked = cmdline_maxconn or glob.maxconn
     budget = 0
-    if maxconn is None:
+    if asked is None:
         budget = min(glob.ulimit_n or ceiling, ceiling, 1 << 20)
         per_connection = 2 + 2 / _CONNECTIONS_PER_PIPE
         maxconn = max(_MIN_MAXCONN, int((budget - fixed) / per_connection))
-    needed = max(glob.ulimit_n or 0, fixed + 2 * maxconn, min(budget, ceiling))
+    else:
+        maxconn = asked
     # Pipes are a convenience: they get what connections leave, so that none of these is refused
     # for want of a descriptor while splicing goes on.
-    wanted = glob.maxpipes
-    if wanted is None:
-        wanted = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
-    if needed > ceiling and _raise_hard_limit(needed + 2 * wanted):
-        soft = hard = ceiling = needed + 2 * wanted
+    pipes = glob.maxpipes
+    if pipes is None:
+        pipes = max(maxconn // _CONNECTIONS_PER_PIPE, nbthread * _MIN_PIPES)
+    want = _Want(maxconn, fixed, pipes)
+    needed = max(glob.ulimit_n or 0, want.for_connections, budget)
+    own = max(glob.ulimit_n or needed, soft)
+    # what `ulimit-n` lacks for the few that are no connections is added to it, but no more
+    contradiction = asked is not None and own < 2 * maxconn
+    if contradiction:
+        needed = own
+    with_pipes = needed + 2 * pipes
+    if (
+        needed > ceiling
+        and with_pipes <= (glob.fd_hard_limit or with_pipes)
+        and _raise_hard_limit(with_pipes)
+    ):
+        soft = hard = ceiling = with_pipes
+    problems: list[str] = []
     if needed > ceiling:
-        message = f"Cannot raise FD limit to {needed}, limit is {ceiling}"
-        if glob.strict_limits:
-            raise LimitError(f"{message}.")
-        warnings.append(f"{message}; going on with what is allowed ('no strict-limits').")
-        needed = ceiling
-        maxconn = min(maxconn, max(1, (ceiling - fixed) // 2))
-    limit = max(needed, min(ceiling, fixed + 2 * maxconn + 2 * wanted))
-    pipes = max(0, min(wanted, (limit - fixed - 2 * maxconn) // 2))
-    needed = max(needed, fixed + 2 * maxconn + 2 * pipes)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    return Limits(maxconn, pipes // nbthread, needed, tuple(warnings))
+        problems.append(f"Cannot raise FD limit to {needed}, limit is {ceiling}.")
+    usable = min(ceiling, own) if contradiction else ceiling
+    if want.for_connections > usable:
+        problems.append(
+            f"FD limit ({usable}) too low for maxconn={maxconn}/maxsock={want.for_connections}. "
+            f"Please raise 'ulimit-n' to {want.for_connections} or more to avoid any trouble."
+        )
+    if problems and glob.strict_limits:
+        raise LimitError(problems[0])
+    found = _share_out(want, min(needed, usable), usable, nbthread)
+    if found.maxconn < maxconn:
+        problems.append(f"Going on with at most {found.maxconn} connections ('no strict-limits').")
+    if soft < found.ulimit_n:
+        try:
+            _raise_soft_limit(min(hard, found.ulimit_n))
+        except (ValueError, OSError) as e:  # the hard limit is above fs.nr_open
+            problems.append(f"Cannot raise FD limit to {found.ulimit_n}, limit is {soft} ({e}).")
+            if glob.strict_limits:
+                raise LimitError(problems[-1]) from e
+    return replace(found, warnings=tuple(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What the configuration asks for: connections, descriptors beside them, pipes in all."""
+
+    maxconn: int
+    fixed: int
+    pipes: int
+
+    @property
+    def for_connections(self) -> int:
+        return self.fixed + 2 * self.maxconn
+
+
+def _share_out(want: _Want, needed: int, usable: int, nbthread: int) -> Limits:
+    """How many of the `usable` descriptors connections get, and how many pipes."""
+    fixed = want.fixed
+    maxconn = min(want.maxconn, max(1, (usable - fixed) // 2))
+    limit = max(needed, min(usable, fixed + 2 * maxconn + 2 * want.pipes))
+    pipes = max(0, min(want.pipes, (limit - fixed - 2 * maxconn) // 2))
+    used = max(needed, fixed + 2 * maxconn + 2 * pipes)
+    maxsock = max(used, want.for_connections)
+    return Limits(maxconn, want.maxconn, pipes // nbthread, maxsock, used)
+
+
+def _number(limit: int) -> int:
+    return limit if limit != resource.RLIM_INFINITY else _UNLIMITED
+
+
+def _raise_soft_limit(needed: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _raise_hard_limit(needed: int) -> bool:

@@ -42,9 +42,12 @@ def data_bytes() -> int:
     raise AssertionError("/proc/self/status has no VmData")
 
 
-def limit(megabytes: int, nbthread: int) -> None:
-    """Let the process have `megabytes` of data. Raises LimitError when it could not even start."""
-    needed = data_bytes() + nbthread * _PER_THREAD
+def limit(megabytes: int, nbthread: int, tables: int = 0) -> None:
+    """Let the process have `megabytes` of data, of which it needs `tables` bytes besides threads.
+
+    Raises LimitError when it could not even start.
+    """
+    needed = data_bytes() + nbthread * _PER_THREAD + tables
     if megabytes * MB < needed:
         threads = f"{nbthread} thread{'s' * (nbthread > 1)}"
         raise LimitError(

@@ -6,20 +6,25 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, memory, process, runtime_socket
+from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_socket
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
+from mtproxy.sched.fdtable import ENTRY_SIZE
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
-from mtproxy.sched.pool import DEFAULT_RUNQUEUE_DEPTH, Pool
+from mtproxy.sched.pool import Pool
+from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT
 from mtproxy.stream.connect import purge_idle, shed_idle
+from mtproxy.sync import bare as bare_locks
 from mtproxy.sync import debug as lock_debug
+from mtproxy.sync import profile as lock_profile
 from mtproxy.sync import stats as lock_stats
 
 DEFAULT_BACKLOG = 4096
@@ -46,7 +51,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     try:
         found = limits.work_out(settings, nbthread, options.maxconn)
         if options.memory_limit_mb:
-            memory.limit(options.memory_limit_mb, nbthread)
+            memory.limit(options.memory_limit_mb, nbthread, found.maxsock * ENTRY_SIZE)
     except limits.LimitError as e:
         tell("alert", f"[mtproxy.main()] {e}")
         return 1
@@ -56,6 +61,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     listeners, failures = _bind_all(settings)
     runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
     failures += runtime_failures
+    failures += _shared_descriptors(listeners, runtime_sockets)
     if failures:
         for failure in failures:
             tell("alert", failure)
@@ -82,45 +88,62 @@ def run(settings: Settings, options: CommandLine) -> int:
             process.make_dumpable(prctl)
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
+    if not glob.tune.get("tune.lock-stats", True):
+        bare_locks.strip()
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)
-    pool = Pool(
-        nbthread,
-        runqueue_depth=int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH)),
-        cpu_map=glob.cpu_map,
-        use_epoll="noepoll" not in off,
-        max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
-        wait_queue=str(glob.tune.get("tune.wait-queue", DEFAULT_VARIANT)),
-    )
+    if glob.profiling_locks:
+        lock_profile.switch_on()
+    try:
+        pool = _make_pool(settings, found, nbthread)
+    except OSError as e:
+        tell("alert", f"[mtproxy.main()] Cannot prepare {nbthread} threads: {e.strerror}.")
+        return 1
     pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
     if "nosplice" in off:
         pipe_size = 0
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
+    build.announce_listeners(pool.fd_table, shared, nbthread)
+    runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.pipe_size = pipe_size
         ctx.pipes_left = found.pipes
         ctx.shed = shed_idle
         ctx.room = room = build.build_room(ctx, shared)
-        build.open_acceptors(ctx, room, shared)
         runtime_socket.add_thread(ctx, room, runtime)
         ctx.housekeepers.append(_housekeeping)
 
     def ready(ctx: ThreadContext) -> None:
-        runtime_socket.open_acceptors(ctx, runtime, runtime_sockets)
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):
             tell("warning", f"[mtproxy.main()] {failure}")
         _announce(settings, nbthread)
         gc.collect()
         gc.freeze()
+        gc.enable()
 
     pool.on_soft_stop.append(_ListenStop(shared, nbthread))
     _install_signals(pool, settings)
     pool.run(setup, ready)
     return 1 if pool.failed else 0
+
+
+def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:
+    """Raises OSError where descriptors or memory do not suffice."""
+    glob = settings.global_
+    return Pool(
+        nbthread,
+        runqueue_depth=int(glob.tune.get("tune.runqueue-depth", DEFAULT_RUNQUEUE_DEPTH)),
+        cpu_map=glob.cpu_map,
+        use_epoll="noepoll" not in glob.disabled_features,
+        max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
+        maxsock=found.maxsock,
+        full_scan=glob.tune.get("tune.fd.scan") == "full",
+        wait_queue=str(glob.tune.get("tune.wait-queue", DEFAULT_VARIANT)),
+    )
 
 
 def _warn_about_the_gil(nbthread: int) -> None:
@@ -152,6 +175,22 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
             else:
                 listeners.append(build.BoundListener(proxy, bind, sock))
     return listeners, failures
+
+
+def _shared_descriptors(
+    listeners: Sequence[build.BoundListener], sockets: Sequence[runtime_socket.BoundSocket]
+) -> list[str]:
+    """Complaints about inherited descriptors that stand in two places of the configuration."""
+    failures: list[str] = []
+    seen: set[int] = set()
+    binds = [(one.bind, one.sock) for one in listeners]
+    binds += [(one.settings.bind, one.sock) for one in sockets]
+    for bind, sock in binds:
+        if sock.fileno() in seen:
+            where = f"{bind.location.file}:{bind.location.line}"
+            failures.append(f"Binding [{where}]: {_describe(bind)} is in use by another listener")
+        seen.add(sock.fileno())
+    return failures
 
 
 def _describe(bind: BindSettings) -> str:
@@ -234,6 +273,7 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     pool.handle_signal(signal.SIGTERM, pool.hard_stop)
     pool.handle_signal(signal.SIGINT, pool.hard_stop)
     pool.handle_signal(signal.SIGUSR1, soft)
+    signal.signal(signal.SIGQUIT, lock_dump.on_signal)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
         signal.signal(ignored, signal.SIG_IGN)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtproxy.boot.build import Shared
     from mtproxy.boot.limits import Limits
     from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.fdtable import FdTable
     from mtproxy.sched.pool import Pool
     from mtproxy.stream.room import Room
 
@@ -52,7 +53,14 @@ def bind_all(settings: Settings) -> tuple[list[BoundSocket], list[str]]:
 
 def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) -> Runtime:
     """What reports and commands see of the process. Before the threads start."""
-    runtime = Runtime(settings, pool, maxconn=found.maxconn, ulimit_n=found.maxsock)
+    runtime = Runtime(
+        settings,
+        pool,
+        maxconn=found.maxconn,
+        hard_maxconn=found.hard_maxconn,
+        ulimit_n=found.ulimit_n,
+        maxsock=found.maxsock,
+    )
     runtime.set_backends(shared.backends)
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)
@@ -76,15 +84,30 @@ def add_thread(ctx: ThreadContext, room: Room, runtime: Runtime) -> None:
         ctx.housekeepers.append(runtime.housekeeping)
 
 
-def open_acceptors(ctx: ThreadContext, runtime: Runtime, sockets: list[BoundSocket]) -> None:
-    """Accept runtime connections, and serve them, on this thread alone.
+class _Listening:
+    """A runtime socket that one thread watches: `sched.fdtable` calls it on the thread."""
+
+    __slots__ = ("bound", "runtime", "total")
+
+    def __init__(self, bound: BoundSocket, runtime: Runtime, total: CliGate) -> None:
+        self.bound = bound
+        self.runtime = runtime
+        self.total = total
+
+    def __call__(self, ctx: ThreadContext) -> None:
+        settings = self.bound.settings
+        gate = CliGate(settings.bind.maxconn or None, self.total)
+        starter = CliStarter(self.runtime, settings, gate)
+        gate.add(Acceptor(ctx, self.bound.sock, starter, gate, _MAX_ACCEPT, spread=False))
+
+
+def announce(table: FdTable, runtime: Runtime, sockets: list[BoundSocket]) -> None:
+    """Have thread 0 accept runtime connections and serve them. Main thread, before threads start.
 
     They do not count as the proxy's connections, so that they work when it is full.
     """
     total = CliGate(runtime.settings.global_.stats_maxconn)
     for one in sockets:
-        gate = CliGate(one.settings.bind.maxconn or None, total)
-        starter = CliStarter(runtime, one.settings, gate)
-        gate.add(Acceptor(ctx, one.sock, starter, gate, _MAX_ACCEPT, spread=False))
+        table.insert(one.sock.fileno(), [0], _Listening(one, runtime, total))
     # what paused for want of descriptors tries again
-    ctx.housekeepers.append(lambda _ctx: total.resume())
+    runtime.pool.contexts[0].housekeepers.append(lambda _ctx: total.resume())

@@ -53,6 +53,8 @@ def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Setting
     settings, diagnostics = load(cmdline.paths, cmdline)
     report(diagnostics, cmdline, stream)
     if settings is None and not is_quiet(cmdline):
+        for line in diagnostics.not_yet():
+            say("notice", f"config : {line}", stream)
         say("alert", "config : Fatal errors found in configuration.", stream)
     return settings
 

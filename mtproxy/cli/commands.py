@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_activity,
+    commands_locks,
     commands_process,
     commands_servers,
     commands_session,
@@ -17,6 +19,8 @@ COMMANDS = CommandTable(
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
         *commands_threads.COMMANDS,
+        *commands_activity.COMMANDS,
+        *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
     ]
 )

@@ -1,17 +1,12 @@
-"""Runtime commands about the process: version, environment, sockets, messages, locks. Exports
-COMMANDS.
-"""
+"""Runtime commands about the process: version, environment, sockets, messages. Exports COMMANDS."""
 
 from __future__ import annotations
 
 import os
-import time
 
 from mtproxy.base.settings import AddressKind, BindSettings
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
-from mtproxy.log.dates import format_second
-from mtproxy.sync import stats as lock_stats
-from mtproxy.sync.labels import LABELS, LockLabel
+from mtproxy.stats import errors
 
 
 def _show_version(cli: CliSession, _args: list[str]) -> Answer:
@@ -31,12 +26,16 @@ def _show_startup_logs(cli: CliSession, _args: list[str]) -> Answer:
     return [line if line.endswith("\n") else line + "\n" for line in cli.runtime.startup_logs]
 
 
-def _show_errors(_cli: CliSession, args: list[str]) -> Answer:
-    """No invalid message is kept yet, so there is nothing to list."""
-    del args
-    now = time.time()
-    date = format_second("{day}/{mon}/{year}:{clock}", int(now), utc=False)
-    return f"Total events captured on [{date}.{int(now % 1 * 1000):03d}] : 0\n"
+def _show_errors(cli: CliSession, args: list[str]) -> Answer:
+    proxy = None
+    if args and args[0] != "-1":
+        proxy = cli.runtime.proxy(args[0])
+        if proxy is None:
+            raise CliError("No such proxy.")
+    kind = args[1] if len(args) > 1 else ""
+    return errors.render(
+        cli.runtime, proxy, requests=kind != "response", responses=kind != "request"
+    )
 
 
 def _show_sockets(cli: CliSession, _args: list[str]) -> Answer:
@@ -63,28 +62,6 @@ def socket_text(bind: BindSettings) -> str:
             return f"ipv4@{address.host}:{address.port}"
 
 
-def _show_locks(cli: CliSession, args: list[str]) -> Answer:
-    if args == ["json"]:
-        return lock_stats.render_json().rstrip("\n") + "\n"
-    if args[:1] == ["reset"]:
-        cli.need(Level.OPERATOR)
-        if len(args) > 2:
-            raise CliError("Expected: show locks reset [<label>]")
-        lock_stats.reset(_label(args[1]) if len(args) == 2 else None)
-        return ""
-    if len(args) > 1:
-        raise CliError("Expected: show locks [json|<label>] or show locks reset [<label>]")
-    return lock_stats.render_text(_label(args[0]) if args else None)
-
-
-def _label(word: str) -> LockLabel:
-    for label in LABELS:
-        if label.name == word.upper():
-            return label
-    names = ", ".join(label.name for label in LABELS)
-    raise CliError(f"No such lock label; there are {names}.")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command(
         ("show", "version"), "show version", "version of the program", Level.USER, _show_version
@@ -105,7 +82,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("show", "errors"),
-        "show errors",
+        "show errors [<iid>|<proxy>] [request|response]",
         "the last invalid request and response of each proxy",
         Level.OPERATOR,
         _show_errors,
@@ -116,12 +93,5 @@ COMMANDS: tuple[Command, ...] = (
         "runtime sockets and their levels",
         Level.USER,
         _show_sockets,
-    ),
-    Command(
-        ("show", "locks"),
-        "show locks [json|reset [<label>]|<label>]",
-        "who waited for which lock, and for how long",
-        Level.USER,
-        _show_locks,
     ),
 )

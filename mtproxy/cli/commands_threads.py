@@ -1,4 +1,4 @@
-"""Runtime commands that look into the threads: threads, activity, fd, sess. Exports COMMANDS.
+"""Runtime commands that look into the threads: threads, fd, sess. Exports COMMANDS.
 
 They read other threads' contexts while those run: lengths and counters are single loads, containers
 are copied by one call that CPython makes atomic; what is shown may be gone by then.
@@ -7,31 +7,16 @@ are copied by one call that CPython makes atomic; what is shown may be gone by t
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import NEVER, monotonic_ms
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import CliError, CliSession, Command, Level
 from mtproxy.net.connection import ERR, HUP, IN, OUT, RDHUP, Connection
 from mtproxy.net.listener import Acceptor
-from mtproxy.sched.activity import FIELDS
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import FdOwner, ThreadContext
-
-#: `show activity` in HAProxy's order, then what only this proxy counts
-_ACTIVITY_ORDER = (
-    "ctxsw",
-    "tasksw",
-    "long_rq",
-    "loops",
-    "wake_tasks",
-    "wake_signal",
-    "poll_io",
-    "poll_exp",
-    "accepted",
-)
 
 
 def _show_threads(cli: CliSession, _args: list[str]) -> Iterator[str]:
@@ -61,43 +46,6 @@ def _thread_text(cli: CliSession, ctx: ThreadContext) -> str:
     else:
         lines.append(f"      curr_task={id(running):#x} ({running.name}) calls={running.calls}\n")
     return "".join(lines)
-
-
-def _show_activity(cli: CliSession, args: list[str]) -> Answer:
-    """Totals, then one figure per thread between brackets where there are several."""
-    contexts = cli.runtime.pool.contexts
-    now = time.time()
-    lines = [
-        f"thread_id: {cli.ctx.tid + 1} (1..{len(contexts)})\n",
-        f"date_now: {now:.6f}\n",
-    ]
-    rest = [name for name in FIELDS if name not in _ACTIVITY_ORDER]
-    wanted = _wanted_thread(args, len(contexts))
-    for name in (*_ACTIVITY_ORDER, *rest):
-        figures = [getattr(ctx.activity, name) for ctx in contexts]
-        lines.append(_figures(name, figures, wanted))
-    lines.append(_figures("cpu_ms", [ctx.cpu_ns // 1_000_000 for ctx in contexts], wanted))
-    lines.append(_figures("conns", [ctx.shared.conns for ctx in contexts], wanted))
-    return lines
-
-
-def _wanted_thread(args: list[str], nbthread: int) -> int | None:
-    """`show activity [-1|0|N]`: -1 all, 0 totals only, N that thread."""
-    if not args or args[0] == "-1":
-        return None
-    if args[0].isascii() and args[0].isdigit() and len(args[0]) < 4:
-        number = int(args[0])
-        if number <= nbthread:
-            return number
-    raise CliError(f"Expected: show activity [-1|0|1..{nbthread}]")
-
-
-def _figures(name: str, figures: list[int], wanted: int | None) -> str:
-    if wanted:
-        return f"{name}: {figures[wanted - 1]}\n"
-    if wanted == 0 or len(figures) == 1:
-        return f"{name}: {sum(figures)}\n"
-    return f"{name}: {sum(figures)} [ {' '.join(map(str, figures))} ]\n"
 
 
 def _show_fd(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -174,13 +122,6 @@ COMMANDS: tuple[Command, ...] = (
         "what each thread is doing",
         Level.USER,
         _show_threads,
-    ),
-    Command(
-        ("show", "activity"),
-        "show activity [-1|0|<thread>]",
-        "what the loops of the threads have done",
-        Level.USER,
-        _show_activity,
     ),
     Command(
         ("show", "fd"), "show fd [num]", "descriptors that are watched", Level.OPERATOR, _show_fd

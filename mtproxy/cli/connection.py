@@ -11,9 +11,10 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
+from mtproxy.base.report import say
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import CliSession, Level
-from mtproxy.cli.server import serve
+from mtproxy.cli.server import BATCH, serve
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import Task, park
 
@@ -50,6 +51,13 @@ class CliGate:
         if self.total is not None and self.total.full():
             return True
         return self.maxconn is not None and self.current >= self.maxconn
+
+    def admit(self) -> bool:
+        # one thread serves them all, so that nobody takes the place before `enter`
+        return not self.full()
+
+    def cancel(self) -> None:
+        pass
 
     def enter(self) -> None:
         self.current += 1
@@ -94,7 +102,14 @@ class CliStarter:
         session.severity_output = self.severity_output
         connection = CliConnection(session, self.gate)
         task = ctx.spawn(connection.run(), "runtime socket")
-        connection.attach(task, Connection(ctx, sock, task))
+        try:
+            connection.attach(task, Connection(ctx, sock, task))
+        except OSError as error:
+            ctx.abandon(task)
+            sock.close()
+            self.gate.leave()
+            say("alert", f"a connection to the runtime socket is closed at once: {error}")
+            return
         # an approximation is enough for a report, hence no atomic increment
         self.runtime.cli_connections += 1
 
@@ -153,7 +168,11 @@ class CliConnection:
             await self._wait(deadline)
 
     async def write_all(self, data: bytes) -> None:
-        """Hand everything to the kernel. Raises TimeoutError if the client stops reading."""
+        """Hand everything to the kernel. Raises TimeoutError if the client stops reading.
+
+        A long answer comes in pieces, each of which took a while to make: after each the others
+        run, and this task goes on as bulk.
+        """
         conn = self.conn
         view = memoryview(data)
         deadline = conn.ctx.now + self.session.timeout_ms
@@ -167,6 +186,11 @@ class CliConnection:
                 continue
             view = view[sent:]
             deadline = conn.ctx.now + self.session.timeout_ms
+        if len(data) >= BATCH:
+            self.task.queue = conn.ctx.bulk
+            self.task.wake()
+            await park()
+            self.task.queue = conn.ctx.normal
 
     async def _wait(self, deadline: int) -> None:
         """Park until something happens. Raises TimeoutError at `deadline`."""

@@ -17,7 +17,7 @@ type ReadSome = Callable[[], Awaitable[bytes]]
 type WriteAll = Callable[[bytes], Awaitable[None]]
 
 #: pieces of an answer are gathered up to this many characters before they are written
-_BATCH = 16384
+BATCH = 16384
 
 
 async def serve(session: CliSession, read_some: ReadSome, write_all: WriteAll) -> None:
@@ -50,7 +50,7 @@ async def _write_answer(session: CliSession, command: str, write_all: WriteAll) 
     for piece in session.answer(command):
         pieces.append(piece)
         size += len(piece)
-        if size >= _BATCH:
+        if size >= BATCH:
             await write_all(encode("".join(pieces)))
             pieces.clear()
             size = 0

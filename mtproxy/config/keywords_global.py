@@ -36,11 +36,14 @@ def _number(field: str, minimum: int, maximum: int | None = None) -> Parser:
 
 
 def _number_or_unset(field: str) -> Parser:
-    """Zero stands for "not set"."""
+    """Zero stands for "not set". The first one that is set holds, as in HAProxy."""
 
     def parse(ctx: Context, st: Statement) -> None:
         st.at_most(1)
         name = st.words[0]
+        if ctx.global_.values.get(field):
+            ctx.warn(st.location, f"'{name}' already specified, ignored")
+            return
         ctx.global_.values[field] = integer(name, st.required(1, "a number"), 0) or None
 
     return parse
@@ -201,6 +204,12 @@ def _profiling_tasks(ctx: Context, st: Statement) -> None:
     choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
 
 
+def _profiling_locks(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    text = st.required(1, "on or off")
+    ctx.global_.values["profiling_locks"] = choice(st.words[0], text, ("on", "off")) == "on"
+
+
 def _no_effect(name: str, parse: Parser, why: str, *, negatable: bool = False) -> Keyword:
     return Keyword(name, IN_GLOBAL, parse, Support.NO_EFFECT, why, negatable)
 
@@ -212,6 +221,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
+    Keyword("fd-hard-limit", IN_GLOBAL, _number_or_unset("fd_hard_limit")),
     Keyword("gid", IN_GLOBAL, _once(_number("gid", 0, _ID_MAX), "gid")),
     Keyword("group", IN_GLOBAL, _once(_group, "gid")),
     Keyword("hard-stop-after", IN_GLOBAL, _time("hard_stop_after")),
@@ -228,6 +238,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("nosplice", IN_GLOBAL, _feature_off),
     Keyword("pidfile", IN_GLOBAL, _text("pidfile", "a file name")),
     Keyword("presetenv", IN_GLOBAL, _setenv),
+    Keyword("profiling.locks", IN_GLOBAL, _profiling_locks),
     Keyword("quiet", IN_GLOBAL, _flag("quiet")),
     Keyword("resetenv", IN_GLOBAL, _resetenv),
     Keyword("set-dumpable", IN_GLOBAL, _flag("set_dumpable"), negatable=True),

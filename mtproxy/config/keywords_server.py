@@ -320,11 +320,12 @@ def _server(ctx: Context, st: Statement) -> None:
     title = f"server {proxy.name}/{name}"
     earlier = proxy.servers_by_name.get(name)
     if earlier is not None:
-        raise ConfigError(
+        error = ConfigError(
             f"'{title}' : another server named '{name}' was already defined at line"
             f" {earlier.location.line}, please use distinct names",
             word=name,
         )
+        ctx.report(st, error)
     check_name(name, "server")
     draft = replace(proxy.default_server, name=name, location=st.location)
     read(ctx, st, 3, title, _BY_NAME, draft)
@@ -332,8 +333,9 @@ def _server(ctx: Context, st: Statement) -> None:
         _resolve_server(ctx, st, draft, title)
     except AddressError as error:
         raise ConfigError(f"'{title}' : {error}", word=st.words[2]) from None
-    proxy.servers.append(draft)
-    proxy.servers_by_name[name] = draft
+    if earlier is None:
+        proxy.servers.append(draft)
+        proxy.servers_by_name[name] = draft
 
 
 def _default_server(ctx: Context, st: Statement) -> None:

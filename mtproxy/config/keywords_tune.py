@@ -49,8 +49,11 @@ _SHARED = "idle server connections belong to the thread that opened them"
 
 TUNES: tuple[Tune, ...] = (
     Tune("tune.bufsize", "size", 1024, 1 << 28),
+    # mtproxy's own, for comparisons: see sched.fdtable
+    Tune("tune.fd.scan", "word", words=("highest", "full")),
     Tune("tune.http.logurilen", "int", 0),
     Tune("tune.http.maxhdr", "int", 1, 32767),
+    Tune("tune.lock-stats", "switch"),
     Tune("tune.maxaccept", "int", -1),
     Tune("tune.maxpollevents", "int", 0),
     Tune("tune.maxrewrite", "size", 0, 1 << 28),

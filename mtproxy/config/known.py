@@ -61,7 +61,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "deviceatlas-separator": "device detection",
     "dns-accept-family": "DNS resolvers",
     "external-check": "external checks",
-    "fd-hard-limit": "the limit of descriptors",
     "force-cfg-parser-pause": "debugging of the parser",
     "grace": "the old grace period",
     "h1-accept-payload-with-any-method": "relaxed HTTP parsing",

@@ -19,6 +19,10 @@ from mtproxy.base.errors import ConfigError
 #: more words than this on a line are an error, as in HAProxy
 MAX_WORDS = 64
 
+#: more bytes of variables than this in a line are an error: values that are made of each other
+#: (`setenv B "$A$A"`) grow without an end
+MAX_EXPANDED = 65536
+
 _BLANKS = frozenset(" \t\v\f")
 _LINE_END = frozenset("#\n\r")
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -59,8 +63,8 @@ def tokenize(line: str, lookup: Lookup, *, whole: bool = False) -> list[Word]:
 
     With `whole` blanks and hashes have no meaning and the line is one word (as for `-cc`). A NUL
     made by an escape cuts its word there, as it does for HAProxy. Raises ConfigError with the
-    column for an unmatched quote or brace, a bad variable name, a bad `\\x` sequence, and more
-    than 64 words.
+    column for an unmatched quote or brace, a bad variable name, a bad `\\x` sequence, more than
+    64 words, and values of variables of more than MAX_EXPANDED bytes together.
     """
     return _Tokenizer(line, lookup, whole=whole).run()
 
@@ -77,6 +81,8 @@ class _Tokenizer:
         self.parts: list[str] = []
         #: column of the current word; 0 outside a word
         self.start = 0
+        #: bytes of variables so far
+        self.expanded = 0
 
     def run(self) -> list[Word]:
         line = self.line
@@ -209,6 +215,13 @@ class _Tokenizer:
         self.pos = pos
         if value is None:
             return
+        self.expanded += len(value)
+        if self.expanded > MAX_EXPANDED:
+            raise ConfigError(
+                f"line too long: more than {MAX_EXPANDED} bytes with the value of '{name}' at"
+                f" position {name_column}:",
+                column=name_column,
+            )
         if not split:
             self.parts.append(value)
             return

@@ -20,6 +20,7 @@ _HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
 
 def check(ctx: Context) -> None:
     """Cross checks between sections; adds alerts and warnings."""
+    _check_global(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -29,6 +30,15 @@ def check(ctx: Context) -> None:
         _check_mode(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
+
+
+def _check_global(ctx: Context) -> None:
+    draft = ctx.global_
+    if draft.values.get("profiling_locks") and draft.tune.get("tune.lock-stats") is False:
+        ctx.diagnostics.alert(
+            "'profiling.locks on' needs the statistics that 'tune.lock-stats off' builds out of "
+            "the locks; set one of the two the other way"
+        )
 
 
 def _target(ctx: Context, proxy: ProxyDraft) -> ProxyDraft | None:

@@ -6,12 +6,16 @@ second and one of a thousand endings, so a line pays two look-ups.
 
 from __future__ import annotations
 
+import sys
 import time
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 #: seconds remembered; requests of slow clients need the older ones
 _KEPT = 64
+
+#: interned, and so nobody counts references to them: all threads share them for nothing
+_MILLIS = tuple(sys.intern(f"{n:03d}") for n in range(1000))
 
 
 class SecondCache(dict[int, str]):
@@ -61,4 +65,4 @@ class LineDates:
         self.gmt = SecondCache("{day}/{mon}/{year}:{clock} {offset}", utc=True)
         #: the same in local time (%Tl, %trl)
         self.local = SecondCache("{day}/{mon}/{year}:{clock} {offset}")
-        self.millis = [f"{n:03d}" for n in range(1000)]
+        self.millis = list(_MILLIS)

@@ -47,8 +47,9 @@ LINGER_RESET = struct.pack("ii", 1, 0)
 class Connection:
     """`recv` and `send` are the socket's own, bound once.
 
-    `release` is called once when the connection is closed (accounting of its listener or server).
     `mark` is for the owner of idle connections.
+    Making one raises OSError when the kernel watches no more sockets for this user
+    (fs.epoll.max_user_watches) or has no memory; the socket is the caller's to close then.
     """
 
     __slots__ = ("closed", "ctx", "fd", "mark", "ready", "recv", "send", "sock", "tasklet")
@@ -65,8 +66,8 @@ class Connection:
         self.send = sock.send
         self.mark: Any = None
         self.closed = False
-        ctx.fdtab[self.fd] = self
         ctx.epoll.register(self.fd, WATCH)
+        ctx.fdtab[self.fd] = self
 
     def close(self) -> None:
         """Close now. Unread input makes the kernel send a reset, as everywhere."""
@@ -129,7 +130,7 @@ def open_connection(
         err = sock.connect_ex(sockaddr)  # type: ignore[arg-type]
         if err not in (0, errno.EINPROGRESS):
             raise OSError(err, os.strerror(err))
+        return Connection(ctx, sock, tasklet, ready=OUT if err == 0 else 0)
     except BaseException:
         sock.close()
         raise
-    return Connection(ctx, sock, tasklet, ready=OUT if err == 0 else 0)

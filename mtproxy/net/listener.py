@@ -53,10 +53,16 @@ class Gate(Protocol):
     """The limits of a listener, as one thread sees them."""
 
     def full(self) -> bool:
-        """Whether no connection may be accepted now."""
+        """Whether there is no room at this moment."""
+
+    def admit(self) -> bool:
+        """Take a place for a connection that may be there; False if there is none."""
+
+    def cancel(self) -> None:
+        """Give that place back: there was no connection."""
 
     def enter(self) -> None:
-        """A connection was accepted here, whichever thread will serve it."""
+        """A connection was accepted to that place, whichever thread will serve it."""
 
 
 class Acceptor:
@@ -105,12 +111,17 @@ class Acceptor:
         self.resume()
 
     def resume(self) -> None:
-        """Accept (again)."""
-        self.paused = False
+        """Accept (again). Stays paused if the kernel refuses to watch the socket."""
         if not self.registered:
+            try:
+                self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)
+            except OSError as e:
+                say("alert", f"cannot watch a listening socket, trying again in a second: {e}")
+                self.paused = True
+                return
             self.registered = True
             self.ctx.fdtab[self.sock.fileno()] = self
-            self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)
+        self.paused = False
 
     def pause(self) -> None:
         """Leave new connections in the kernel's queue until `resume`."""
@@ -128,14 +139,16 @@ class Acceptor:
         for _ in range(self.max_accept):
             if not self.registered:
                 return
-            if self.gate.full():
+            if not self.gate.admit():
                 self.pause()
                 return
             try:
                 sock, peer = self.sock.accept()
             except BlockingIOError:
+                self.gate.cancel()
                 return
             except OSError as e:
+                self.gate.cancel()
                 if e.errno in _CONNECTION_ERRORS:
                     continue
                 if e.errno not in _NO_RESOURCES:
@@ -158,6 +171,7 @@ class Acceptor:
             if best is mine:
                 self.start(ctx, sock, peer)
             else:
+                ctx.activity.accq_pushed += 1
                 best.post(_Handover(self.start, sock, peer))
 
 

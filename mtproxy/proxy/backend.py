@@ -22,6 +22,7 @@ from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import ProxySettings
+    from mtproxy.proxy.capture import BadCapture
     from mtproxy.sched.context import ThreadContext
 
 #: syslog severities of the messages about servers
@@ -188,7 +189,17 @@ class Backend:
     failed. For a retry on another server: release the old one, then `pick(ctx, avoid=old)`.
     """
 
-    __slots__ = ("counters", "load", "name", "pick", "servers", "settings", "shared", "tid")
+    __slots__ = (
+        "counters",
+        "last_error",
+        "load",
+        "name",
+        "pick",
+        "servers",
+        "settings",
+        "shared",
+        "tid",
+    )
 
     def __init__(self, shared: BackendShared, tid: int) -> None:
         self.shared = shared
@@ -197,10 +208,16 @@ class Backend:
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
+        #: the last response that was refused
+        self.last_error: BadCapture | None = None
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
+
+    def rebind(self) -> None:
+        """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
+        self.pick = self.shared.balancer.picker(self.servers, self.tid)
 
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtproxy.base.settings import ProxySettings
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.capture import BadCapture
 
 
 class Frontend:
@@ -22,7 +23,7 @@ class Frontend:
     the frontend has no log target. `backend` is the default backend, None if there is none.
     """
 
-    __slots__ = ("backend", "counters", "load", "log", "name", "settings", "tid")
+    __slots__ = ("backend", "counters", "last_error", "load", "log", "name", "settings", "tid")
 
     def __init__(
         self,
@@ -39,4 +40,6 @@ class Frontend:
         self.log = log
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
+        #: the last request that was refused
+        self.last_error: BadCapture | None = None
         self.load = Load(self.counters, side_counters)

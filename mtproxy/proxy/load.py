@@ -18,6 +18,12 @@ class Counted(Protocol):
     conn_cur: int
 
 
+class Peaked(Counted, Protocol):
+    """The same with the highest number of sessions of all threads that the thread saw."""
+
+    conn_max: int
+
+
 class Load:
     """One thread's view. `sides` are the counters of all threads, the own ones (`mine`) among them.
 
@@ -39,6 +45,16 @@ class Load:
         self.others = 0
         if len(self._sides) > 1:
             self.others = sum([c.conn_cur for c in self._sides if c is not mine])
+
+    def note_peak(self, counters: Peaked, now: int) -> None:
+        """More than `conn_max` were seen at once: look whether they really are, now, and store it.
+
+        What is a tick old may count a session of another thread beside the one that followed it.
+        """
+        self.look(now)
+        total = self.others + counters.conn_cur
+        if total > counters.conn_max:
+            counters.conn_max = total
 
     def total(self, now: int) -> int:
         """Sessions over all threads at tick `now`."""

@@ -47,6 +47,10 @@ class CheckStatus(Enum):
         return self is CheckStatus.L4OK
 
 
+#: a `pool-max-conn` above this is as good as none: each thread has its own bound as well
+MOST_PERMITS = 1 << 16
+
+
 class ServerState:
     """One server as all threads see it.
 
@@ -68,6 +72,7 @@ class ServerState:
         "failed_checks",
         "health",
         "id",
+        "idle_permits",
         "last_change",
         "lock",
         "maint",
@@ -99,6 +104,11 @@ class ServerState:
         check = settings.check
         #: None: not checked, hence up as long as it is not in maintenance
         self.health = None if check is None else Health(check.rise, check.fall)
+        #: `pool-max-conn`: an item for each idle connection that may still be kept, on any thread.
+        #: Taking one is atomic, so no two threads keep the last one. None: no limit.
+        self.idle_permits: deque[None] | None = None
+        if settings.pool_max_conn >= 0:
+            self.idle_permits = deque([None] * min(settings.pool_max_conn, MOST_PERMITS))
         #: grows whenever idle connections to the server must not be used any more
         self.epoch = 0
         #: tick of the last change between up, down, maintenance and drain
@@ -148,11 +158,11 @@ class Server:
         "counters",
         "epoch",
         "idle",
-        "idle_limited",
         "load",
         "max_idle",
         "max_reuse",
         "name",
+        "permits",
         "position",
         "purge_delay",
         "settings",
@@ -170,8 +180,6 @@ class Server:
     source: Address | None
     #: idle connections kept on this thread at most
     max_idle: int
-    #: `max_idle` holds for all threads together
-    idle_limited: bool
     #: how often a connection is used again
     max_reuse: int
     #: ms after which an idle connection is closed
@@ -189,7 +197,7 @@ class Server:
         self.counters = ServerCounters()
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
-        self.idle_limited = False
+        self.permits = shared.idle_permits
         self.max_reuse = 1 << 62
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch
@@ -217,4 +225,20 @@ class Server:
         self.address = self.shared.address
         stale = list(self.idle)
         self.idle.clear()
+        self.return_permits(len(stale))
         return stale
+
+    def take_permit(self) -> bool:
+        """Whether `pool-max-conn` lets one more connection become idle; counts it if so."""
+        if self.permits is not None:
+            try:
+                self.permits.pop()
+            except IndexError:
+                return False
+        return True
+
+    def return_permits(self, count: int) -> None:
+        """`count` connections have left `idle`."""
+        if self.permits is not None:
+            for _ in range(count):
+                self.permits.append(None)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 FIELDS = (
     "loops",  # turns of the loop
-    "wake_tasks",  # polls that did not wait because work was left
+    "wake_tasks",  # polls that did not wait because tasklets were queued
     "wake_signal",  # polls cut short by another thread
     "poll_io",  # descriptors reported ready
+    "poll_drop_fd",  # of these, whose owner was gone already
     "poll_exp",  # timers that fired
     "ctxsw",  # tasklets run
+    "urgent",  # of these, urgent ones
+    "bulk",  # of these, bulk ones
     "tasksw",  # shared tasks run
     "inbox",  # messages taken from other threads
     "accepted",  # connections accepted here
-    "long_rq",  # turns that left tasklets for the next turn
+    "accq_pushed",  # of these, handed to another thread
+    "empty_rq",  # turns without a tasklet to run
+    "long_rq",  # turns with more tasklets than the depth
     "errors",  # tasklets that ended with an unexpected exception
 )
 
@@ -38,10 +43,15 @@ class Activity:
     wake_tasks: int
     wake_signal: int
     poll_io: int
+    poll_drop_fd: int
     poll_exp: int
     ctxsw: int
+    urgent: int
+    bulk: int
     tasksw: int
     inbox: int
     accepted: int
+    accq_pushed: int
+    empty_rq: int
     long_rq: int
     errors: int

@@ -85,10 +85,12 @@ class ThreadContext:
         "activity",
         "bulk",
         "cpu_ns",
+        "dealt",
         "epoll",
         "fdtab",
         "flushers",
         "housekeepers",
+        "loop_ns",
         "normal",
         "now",
         "pipe_size",
@@ -107,10 +109,10 @@ class ThreadContext:
         "wall_offset",
     )
 
-    def __init__(self, tid: int, pool: Pool, *, use_epoll: bool = True) -> None:
-        self.tid = tid
+    def __init__(self, shared: ThreadShared, pool: Pool, *, use_epoll: bool = True) -> None:
+        self.tid = shared.tid
         self.pool = pool
-        self.shared = ThreadShared(tid)
+        self.shared = shared
         #: tick of the current turn
         self.now = monotonic_ms()
         #: now + wall_offset is milliseconds since the epoch; refreshed about once a second
@@ -118,11 +120,15 @@ class ThreadContext:
         self.urgent: deque[Tasklet] = deque()
         self.normal: deque[Tasklet] = deque()
         self.bulk: deque[Tasklet] = deque()
+        #: sched.runqueue: how far each combination of classes has dealt its pattern
+        self.dealt = [0] * 8
         self.timers = Timers()
         self.fdtab: dict[int, FdOwner] = {}
         self.epoll: Poller = select.epoll(sizehint=1024) if use_epoll else PollPoller(self.fdtab)
         self.activity = Activity()
+        #: CPU time of this thread until now, and of a mean turn; both refreshed once a second
         self.cpu_ns = 0
+        self.loop_ns = 0
         #: every live coroutine tasklet, so that none is collected while it waits
         self.tasklets: set[Tasklet] = set()
         self.running: Tasklet | None = None
@@ -151,6 +157,12 @@ class ThreadContext:
         self.tasklets.add(task)
         task.wake()
         return task
+
+    def abandon(self, task: Task) -> None:
+        """Drop a task of `spawn` that has not run yet."""
+        assert task.coro is not None
+        task.coro.close()
+        self.finish(task)
 
     def finish(self, tasklet: Tasklet) -> None:
         """Drop a coroutine that has ended."""

@@ -2,7 +2,8 @@
 
 One turn: poll (waiting at most until the next expiry, not at all while tasklets are queued), queue
 the tasklets of ready descriptors, take messages from other threads, expire timers, look at the
-global wait queue, run at most `tune.runqueue-depth` tasklets, flush.
+global wait queue, run at most `tune.runqueue-depth` tasklets (sched.runqueue shares them out among
+the classes), flush.
 
 The function is long on purpose: it is the hottest code of the program, and each call would cost.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import NEVER, wall_offset_ms
 from mtproxy.base.report import say
+from mtproxy.sched.runqueue import run_classes
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -36,7 +38,7 @@ def run_loop(ctx: ThreadContext) -> None:
     shared = ctx.shared
     inbox = shared.inbox
     timers = ctx.timers
-    fdtab = ctx.fdtab
+    owner_of = ctx.fdtab.get
     activity = ctx.activity
     urgent, normal, bulk = ctx.urgent, ctx.normal, ctx.bulk
     poll = ctx.epoll.poll
@@ -46,6 +48,7 @@ def run_loop(ctx: ThreadContext) -> None:
     tid = ctx.tid
     next_second = 0
     watching = False
+    last_loops = activity.loops
 
     while not pool.stopping_now:
         activity.loops += 1
@@ -89,8 +92,9 @@ def run_loop(ctx: ThreadContext) -> None:
                     os.eventfd_read(fd)
                     activity.wake_signal += 1
                     continue
-                owner = fdtab.get(fd)
+                owner = owner_of(fd)
                 if owner is None:
+                    activity.poll_drop_fd += 1
                     continue  # closed by an earlier event of this batch
                 owner.ready |= bits
                 tasklet = owner.tasklet
@@ -121,25 +125,23 @@ def run_loop(ctx: ThreadContext) -> None:
         if now >= next_second:
             next_second = now + 1000
             ctx.wall_offset = wall_offset_ms()
-            ctx.cpu_ns = time.thread_time_ns()
+            note_cpu(ctx, activity.loops - last_loops)
+            last_loops = activity.loops
             for keep in ctx.housekeepers:
                 try:
                     keep(ctx)
                 except Exception:  # noqa: BLE001 - as above
                     report_failure(ctx, "housekeeping")
 
-        # --- tasklets: urgent ones first; bulk ones wait behind the others but always get a run
-        left = depth
-        if urgent:
-            left -= run_some(ctx, urgent, depth)
-        if bulk:
-            if normal and left > 0:
-                left -= run_some(ctx, normal, max(1, left * 3 // 4))
-            run_some(ctx, bulk, max(1, left))
+        # --- tasklets: mostly there are normal ones only
+        if urgent or bulk:
+            run_classes(ctx, depth, run_some)
         elif normal:
-            run_some(ctx, normal, max(1, left))
-        if normal or urgent:
-            activity.long_rq += 1
+            if len(normal) > depth:
+                activity.long_rq += 1
+            run_some(ctx, normal, depth)
+        else:
+            activity.empty_rq += 1
         for flush in ctx.flushers:
             try:
                 flush()
@@ -147,6 +149,13 @@ def run_loop(ctx: ThreadContext) -> None:
                 report_failure(ctx, "batched output")
 
     shared.stopped = True
+
+
+def note_cpu(ctx: ThreadContext, turns: int) -> None:
+    """Once a second: what the `turns` since the last time have cost this thread."""
+    cpu_ns = time.thread_time_ns()
+    ctx.loop_ns = (cpu_ns - ctx.cpu_ns) // max(1, turns)
+    ctx.cpu_ns = cpu_ns
 
 
 def run_some(ctx: ThreadContext, rq: deque[Tasklet], limit: int) -> int:

@@ -1,5 +1,9 @@
 """The pool of threads: one ThreadContext and one loop each; the main thread is thread 0.
 
+Every thread makes its own context: CPython counts references to an object with plain arithmetic in
+the thread that made it and atomically in all others, and a context is touched some hundred times
+for a request. `contexts` holds thread 0's from the start and all of them before any `setup`.
+
 The pool is built before the threads start and read by all of them afterwards. What changes at run
 time are single stores: `stopping` (soft stop: no new connections, end when the last one has gone)
 and `stopping_now` (leave the loop). Any thread may call `soft_stop`, `hard_stop` and `run_on`.
@@ -17,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.report import say
-from mtproxy.sched.context import Message, ThreadContext
+from mtproxy.sched.context import Message, ThreadContext, ThreadShared
+from mtproxy.sched.fdtable import FdTable
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
+from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.waitqueue import WaitQueueBase
 from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT, VARIANTS
@@ -28,7 +34,6 @@ from mtproxy.sync import stats as lock_stats
 if TYPE_CHECKING:
     import types
 
-DEFAULT_RUNQUEUE_DEPTH = 40
 DEFAULT_WAIT_QUEUE_BUDGET = 64
 
 
@@ -41,6 +46,11 @@ class _SignalPipe:
         self.wr.setblocking(False)
         self.ready = 0
         self.tasklet = Tasklet(ctx, self.drain, "signals")
+        self.tasklet.queue = ctx.urgent
+
+    def adopt(self, ctx: ThreadContext) -> None:
+        ctx.fdtab[self.rd.fileno()] = self
+        ctx.epoll.register(self.rd.fileno(), 1)
 
     def drain(self, _value: None) -> None:
         try:
@@ -56,6 +66,7 @@ class Pool:
     `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
     `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
     `wait_queue` is a word of `tune.wait-queue`.
+    `maxsock` is how many descriptors the process may have, `full_scan` see `sched.fdtable`.
     """
 
     def __init__(
@@ -68,6 +79,8 @@ class Pool:
         use_epoll: bool = True,
         max_events: int = DEFAULT_MAX_EVENTS,
         wait_queue: str = DEFAULT_VARIANT,
+        maxsock: int = 1024,
+        full_scan: bool = False,
     ) -> None:
         self.nbthread = nbthread
         self.runqueue_depth = runqueue_depth
@@ -79,20 +92,30 @@ class Pool:
         self.start_tick = monotonic_ms()
         self.wait_queue: WaitQueueBase[Any] = VARIANTS[wait_queue]()
         self.wait_queue.on_earlier = self._wake_a_sleeper
-        self.contexts = [ThreadContext(tid, self, use_epoll=use_epoll) for tid in range(nbthread)]
-        self.shareds = [ctx.shared for ctx in self.contexts]
+        self.shareds = [ThreadShared(tid) for tid in range(nbthread)]
+        #: what threads adopt when they start; boot adds to it
+        self.fd_table = FdTable(maxsock, full_scan=full_scan)
+        for shared in self.shareds:
+            self.fd_table.insert(shared.event_fd, [shared.tid], _watch_inbox)
+        self._use_epoll = use_epoll
+        self.contexts = [self._new_context(0)]
+        self._made = {0: self.contexts[0]}
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
         self.threads: list[threading.Thread] = []
         self._gate = threading.Barrier(nbthread)
+        self._all_made = threading.Barrier(nbthread, action=self._begin)
         self._ready: Message | None = None
-        self.watchdog = Watchdog(self.contexts, watchdog_ms)
+        self._watchdog_ms = watchdog_ms
+        #: None until `run` has made all contexts
+        self.watchdog: Watchdog | None = None
         #: set when a thread could not start or died; the process then exits with 1
         self.failed = False
 
     # --- running
     def run(self, setup: Message, ready: Message | None = None) -> None:
-        """Call `setup(ctx)` on every thread, then run all loops. Returns after the stop.
+        """Call `setup(ctx)` on every thread, have each adopt its descriptors, then run all loops.
+        Returns after the stop.
 
         No loop starts before every thread is set up; `ready(ctx)` is called on thread 0 at that
         moment. A thread whose set-up raises says so and stops the whole pool: `failed` is set.
@@ -100,67 +123,82 @@ class Pool:
         self._ready = ready
         main = self.contexts[0]
         pipe = _SignalPipe(main)
-        main.fdtab[pipe.rd.fileno()] = pipe
-        main.epoll.register(pipe.rd.fileno(), 1)
+        self.fd_table.insert(pipe.rd.fileno(), [0], pipe.adopt)
         signal.set_wakeup_fd(pipe.wr.fileno(), warn_on_full_buffer=False)
-        for ctx in self.contexts:
-            ctx.epoll.register(ctx.shared.event_fd, 1)
         try:
-            for ctx in self.contexts[1:]:
+            for tid in range(1, self.nbthread):
                 thread = threading.Thread(
-                    target=self._thread, args=(ctx, setup), name=f"mtproxy/{ctx.tid + 1}"
+                    target=self._thread, args=(tid, setup), name=f"mtproxy/{tid + 1}"
                 )
                 thread.daemon = True
                 self.threads.append(thread)
                 thread.start()
-            self.watchdog.start()
-            self._thread(main, setup)
+            self._thread(0, setup)
         finally:
             self.hard_stop()
-            self.watchdog.stop()
+            if self.watchdog is not None:
+                self.watchdog.stop()
             for thread in self.threads:
                 thread.join(2)
             signal.set_wakeup_fd(-1)
             pipe.rd.close()
             pipe.wr.close()
 
-    def _thread(self, ctx: ThreadContext, setup: Message) -> None:
+    def _new_context(self, tid: int) -> ThreadContext:
+        return ThreadContext(self.shareds[tid], self, use_epoll=self._use_epoll)
+
+    def _begin(self) -> None:
+        """All contexts are made, and no thread has gone on yet. Called by one of them."""
+        self.contexts.extend(self._made[tid] for tid in range(1, self.nbthread))
+        self.watchdog = Watchdog(self.contexts, self._watchdog_ms)
+        self.watchdog.start()
+
+    def _thread(self, tid: int, setup: Message) -> None:
         try:
-            cpus = self.cpu_map.get(ctx.tid + 1)
+            cpus = self.cpu_map.get(tid + 1)
             if cpus:
-                self._bind_to(ctx, cpus)
-            lock_stats.adopt(ctx.tid)
+                self._bind_to(tid, cpus)
+            lock_stats.adopt(tid)
+            if tid:
+                self._made[tid] = self._new_context(tid)
+            ctx = self._made[tid]
+            self._all_made.wait()
             setup(ctx)
+            self.fd_table.adopt(ctx)
             self._gate.wait()
-            if ctx.tid == 0 and self._ready is not None:
+            if tid == 0 and self._ready is not None:
                 self._ready(ctx)
             run_loop(ctx)
         except threading.BrokenBarrierError:
             return  # another thread failed, and said why
         except Exception:  # noqa: BLE001 - whatever it is, the whole pool stops
             self.failed = True
+            self._all_made.abort()
             self._gate.abort()
             self.hard_stop()
             say(
                 "alert",
-                f"thread {ctx.tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",
+                f"thread {tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",
             )
 
-    def _bind_to(self, ctx: ThreadContext, cpus: frozenset[int]) -> None:
+    def _bind_to(self, tid: int, cpus: frozenset[int]) -> None:
         try:
             os.sched_setaffinity(0, cpus)
         except OSError as e:
             say(
                 "warning",
-                f"thread {ctx.tid + 1} cannot be bound to CPUs {sorted(cpus)}: {e.strerror}",
+                f"thread {tid + 1} cannot be bound to CPUs {sorted(cpus)}: {e.strerror}",
             )
 
     def _wake_a_sleeper(self, _tick: int) -> None:
-        """A shared task is due earlier than the sleepers know: one of them must look again."""
-        for shared in self.shareds:
-            if not shared.sleeping:
-                return  # it will look at the queue in its next turn
-        self.shareds[0].wake()
+        """A shared task is due earlier than the sleepers know: two threads must know of it.
+
+        A thread that is awake looks at the queue in its next turn, but that may be far; then the
+        other one takes the task.
+        """
+        sleepers = [shared for shared in self.shareds if shared.sleeping]
+        for shared in sleepers[: 2 if len(sleepers) == self.nbthread else 1]:
+            shared.wake()
 
     # --- other threads
     def run_on(self, tid: int, message: Message) -> None:
@@ -198,6 +236,10 @@ class Pool:
             self.shareds[0].post(lambda _ctx: action())
 
         signal.signal(signum, handler)
+
+
+def _watch_inbox(ctx: ThreadContext) -> None:
+    ctx.epoll.register(ctx.shared.event_fd, 1)
 
 
 def _note_soft_stop(ctx: ThreadContext) -> None:

@@ -111,7 +111,7 @@ class WaitQueueBase[T: SharedTask](ABC):
         """When a thread that goes to sleep must wake up for the first expiry, which is at `tick`.
 
         At `tick` if nobody else does: then it watches, and when it is awake, whatever woke it, it
-        stores NEVER to `watched`. Else a little later, in case the one that watches is busy by then.
+        stores NEVER to `watched`. Else a little later, in case the watching one is busy by then.
         """
         if tick < self.watched:
             self.watched = tick
@@ -194,7 +194,7 @@ class WaitQueueBase[T: SharedTask](ABC):
 
     def _remove(self, key: tuple[int, int], task: T) -> None:
         entries = self._entries
-        position = bisect_left(entries, key)  # type: ignore[type-var]
+        position = bisect_left(entries, key)
         if position == len(entries) or entries[position][:2] != key:
             raise ValueError(f"{task!r} is not in the wait queue at {key}")
         del entries[position]

@@ -152,7 +152,7 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "Uptime": uptime_text(uptime),
         "Uptime_sec": round(uptime, 6) if precise else int(uptime),
         "Ulimit-n": runtime.ulimit_n,
-        "Maxsock": runtime.ulimit_n,
+        "Maxsock": runtime.maxsock,
         "Maxconn": runtime.maxconn,
         "Hard_maxconn": runtime.hard_maxconn,
         "CurrConns": connections,

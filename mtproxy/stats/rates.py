@@ -3,9 +3,10 @@
 Nothing is counted per request for this: `Rates.sample` runs about once a second on one thread
 (thread 0's housekeeping), remembers every total and derives the rate of the second that has passed.
 A reader gets a sliding value: what came since the last sample plus the fading rest of the second
-before (the same estimate as HAProxy's frequency counters). Highest connection numbers are the
-highest sampled sums, or the highest that one thread saw alone when that is more: bursts shorter
-than a second that were spread over threads may be missed.
+before (the same estimate as HAProxy's frequency counters). Highest connection numbers are those
+that a thread saw when it logged the end of a session (`Stream.note_loads`), exact but for what
+other threads did in the last millisecond. Without a log they are the highest sampled sums: bursts
+shorter than a second may be missed.
 
 `sample` and `clear` belong to the sampling thread and the runtime socket; readers may be on any
 thread: each entry is replaced as a whole.

@@ -79,7 +79,7 @@ class Runtime:
     """The running program, for reports and runtime commands.
 
     `maxconn` is the process-wide connection limit in force, `hard_maxconn` the highest it may be
-    set to, `ulimit_n` the limit of open files.
+    set to, `ulimit_n` the limit of open files, `maxsock` what `hard_maxconn` asks for.
     """
 
     def __init__(
@@ -90,12 +90,14 @@ class Runtime:
         maxconn: int,
         hard_maxconn: int | None = None,
         ulimit_n: int = 0,
+        maxsock: int | None = None,
     ) -> None:
         self.settings = settings
         self.pool = pool
         self.maxconn = maxconn
         self.hard_maxconn = maxconn if hard_maxconn is None else hard_maxconn
         self.ulimit_n = ulimit_n
+        self.maxsock = ulimit_n if maxsock is None else maxsock
         self.product = PRODUCT
         self.version = mtproxy.__version__
         self.release_date = RELEASE_DATE

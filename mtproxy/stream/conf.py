@@ -48,6 +48,7 @@ class FrontConf:
         "http_request",
         "httpclose",
         "keep_alive",
+        "log_at_connect",
         "logasap",
         "max_head",
         "monitor_uri",
@@ -85,6 +86,9 @@ class FrontConf:
         self.splice_request = "splice-request" in options
         self.splice_response = "splice-response" in options
         self.logasap = "logasap" in options
+        #: a TCP session is logged when its server has taken the connection: the usual line without
+        #: an option for logs, "Connect from ...", has nothing to wait for (manual 8.2.1)
+        self.log_at_connect = proxy.mode == "tcp" and (self.logasap or not proxy.log_format)
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.monitor_uri = proxy.monitor_uri

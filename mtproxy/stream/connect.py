@@ -42,6 +42,7 @@ _LOCAL_TROUBLE = frozenset(
         errno.ENFILE,
         errno.ENOBUFS,
         errno.ENOMEM,
+        errno.ENOSPC,  # epoll watches no more sockets
         errno.EADDRNOTAVAIL,
         errno.EADDRINUSE,
         errno.EAFNOSUPPORT,
@@ -82,7 +83,6 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
     if settings.pool_max_conn >= 0:
         srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
-        srv.idle_limited = True
     if srv.purge_delay == 0:
         srv.max_idle = 0
     if settings.max_reuse >= 0:
@@ -97,6 +97,7 @@ def close_ended(srv: Server) -> None:
             alive.append(conn)
         else:
             conn.close()
+    srv.return_permits(len(srv.idle) - len(alive))
     srv.idle.clear()
     srv.idle.extend(alive)
 
@@ -126,6 +127,8 @@ def take_idle(task: Task, srv: Server) -> Connection | None:
     idle = srv.idle
     while idle:
         conn = idle.pop()
+        if srv.permits is not None:
+            srv.return_permits(1)
         if is_quiet(conn):
             conn.tasklet = task
             return conn
@@ -145,18 +148,13 @@ def give_idle(conn: Connection, now: int) -> None:
         mark.epoch != srv.epoch
         or len(idle) >= srv.max_idle
         or mark.reused >= srv.max_reuse
-        or (srv.idle_limited and _idle_everywhere(srv) >= srv.max_idle)
+        or (srv.permits is not None and not srv.take_permit())
     ):
         conn.close()
         return
     mark.since = now
     conn.tasklet = srv.watch
     idle.append(conn)
-
-
-def _idle_everywhere(srv: Server) -> int:
-    """Idle connections of all threads; those of others may be a moment old."""
-    return sum([len(side.idle) for side in srv.shared.sides])
 
 
 def reuse_kept(conn: Connection, srv: Server) -> bool:
@@ -191,6 +189,7 @@ def purge_idle(srv: Server, now: int) -> None:
         if now - idle[0].mark.since < srv.purge_delay:
             return
         idle.popleft().close()
+        srv.return_permits(1)
 
 
 def shed_idle(ctx: ThreadContext) -> bool:
@@ -203,6 +202,7 @@ def shed_idle(ctx: ThreadContext) -> bool:
             idle = srv.idle
             for _ in range((len(idle) + 1) // 2):
                 idle.popleft().close()
+                srv.return_permits(1)
                 found = True
     return found
 
@@ -312,14 +312,14 @@ def _redispatch(stream: Stream) -> bool:
     if new is None:
         old.take()
         return False
-    moved = new is not old
+    if new is old:
+        return False  # taken again by `pick`; it is the session that was counted
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
-    if moved:
-        stream.redispatched = True
-        old.counters.redispatches += 1
-        be.counters.redispatches += 1
-    return moved
+    stream.redispatched = True
+    old.counters.redispatches += 1
+    be.counters.redispatches += 1
+    return True
 
 
 async def _pause(stream: Stream, ms: int) -> None:

@@ -111,7 +111,7 @@ class HttpStream(HttpExchange):
                         request = parse_request_head(buf[:end], cache)
                         rest = buf[end:]
                 except BadMessage as e:
-                    await self._refuse(e)
+                    await self._refuse(e, buf)
                     return
                 self.bytes_uploaded = end
                 leftover = await self._transaction(request, rest)
@@ -148,7 +148,9 @@ class HttpStream(HttpExchange):
             self._log_unparsed()
             await self._last_words(replies.early_reply(408))
 
-    async def _refuse(self, error: BadMessage) -> None:
+    async def _refuse(self, error: BadMessage, data: bytes) -> None:
+        """Answer a bad request; `data` is what has been read of it."""
+        self.fe.last_error = self._captured(data, error)
         self.status = error.status
         self.term_state = "PR--"
         self._log_unparsed()
@@ -193,7 +195,9 @@ class HttpStream(HttpExchange):
             try:
                 here, leftover, body = self._request_body(request, rest)
             except BadMessage as e:
-                await self._refuse(e)
+                # a chunk; its place in what has been read is not known
+                e.position = len(head)
+                await self._refuse(e, head + rest)
                 return None
         self.fe.counters.cum_req += 1
         try:
@@ -370,8 +374,10 @@ class HttpStream(HttpExchange):
             reader = ChunkedReader()
             try:
                 out += b"".join(reader.relay(received))
-            except BadMessage:
-                self._count_failed_response()
+            except BadMessage as e:
+                head = response.message
+                e.position = len(head)
+                self._refuse_response(head + received, e)
                 raise Stop(502, "PH") from None
             if reader.done:
                 extra = reader.rest

@@ -18,6 +18,7 @@ from mtproxy.http.framing import find_head_end
 from mtproxy.http.h1_request import RequestHead
 from mtproxy.http.h1_response import ResponseHead, parse_response_head
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.proxy.capture import BadCapture, locate
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.connect import reuse_kept, take_idle
@@ -270,10 +271,31 @@ class HttpExchange(Stream):
                     interims += 1
                     if not interims % _FAIR:
                         await self._yield_as_bulk()
-        except BadMessage:
-            self._count_failed_response()
+        except BadMessage as error:
+            self._refuse_response(buf, error)
             raise Stop(502, "PH") from None
         return None, buf
+
+    def _refuse_response(self, data: bytes, error: BadMessage) -> None:
+        """Count a response that is refused, and keep its beginning for `show errors`."""
+        self._count_failed_response()
+        assert self.be is not None
+        self.be.last_error = self._captured(data, error)
+
+    def _captured(self, data: bytes, error: BadMessage) -> BadCapture:
+        """A message that is refused, as `show errors` shows it."""
+        srv, be = self.srv, self.be
+        return BadCapture(
+            self.ctx.now + self.ctx.wall_offset,
+            self.fe.settings,
+            None if be is None else be.settings,
+            None if srv is None else srv.settings,
+            f"{self.client_ip}:{self.client_port}",
+            data[: self.conf.bufsize],
+            locate(data, error.position, error.reason),
+            error.reason,
+            self.conf.bufsize,
+        )
 
     def _count_failed_response(self) -> None:
         srv, be = self.srv, self.be

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.base.report import say
 from mtproxy.http.cache import HeadCache
 from mtproxy.proxy.counters import FrontendCounters
-from mtproxy.proxy.load import Load
 
 if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.frontend import Frontend
+    from mtproxy.proxy.quota import Quota
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
     from mtproxy.stream.stream import Stream
+
+#: ms between two messages about the same trouble
+_TELL_AGAIN = 1000
 
 
 class FrontRoom:
@@ -36,6 +40,7 @@ class FrontRoom:
         "plain",
         "room",
         "streams",
+        "told_tick",
         "usual",
     )
 
@@ -64,33 +69,47 @@ class FrontRoom:
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
+        #: when `refused` last said something
+        self.told_tick = -_TELL_AGAIN
 
-    def after_session(self, ctx: ThreadContext) -> None:
-        """A connection has ended: a paused listener may have room again."""
-        self.room.after_session(ctx)
+    def refused(self, ctx: ThreadContext, error: OSError) -> None:
+        """An accepted connection could not be served: say so, once a second at most."""
+        if ctx.now - self.told_tick >= _TELL_AGAIN:
+            self.told_tick = ctx.now
+            say("alert", f"{self.frontend.name}: accepted connections are closed at once: {error}")
 
 
 class ListenerRoom:
     """A listening socket on one thread.
 
-    `counters` and `load` are None where nobody asks for them: without `option socket-stats` and
-    without a limit of the listener's own.
+    `counters` is None where nobody asks for them (`option socket-stats`). `quotas` are the limits
+    that its connections count towards, shared by all threads.
     """
 
-    __slots__ = ("counters", "front", "id", "load")
+    __slots__ = ("counters", "front", "id", "quotas")
 
     def __init__(
-        self, front: FrontRoom, listener_id: int, side_counters: list[FrontendCounters] | None
+        self,
+        front: FrontRoom,
+        listener_id: int,
+        side_counters: list[FrontendCounters] | None = None,
+        quotas: tuple[Quota, ...] = (),
     ) -> None:
         """`side_counters` are those of all threads, to which the own ones are added."""
         self.front = front
         self.id = listener_id
+        self.quotas = quotas
         self.counters: FrontendCounters | None = None
-        self.load: Load | None = None
         if side_counters is not None:
             self.counters = FrontendCounters()
             side_counters.append(self.counters)
-            self.load = Load(self.counters, side_counters)
+
+    def leave(self, tid: int) -> bool:
+        """Give a connection's places back; whether others were refused meanwhile."""
+        wanted = False
+        for quota in self.quotas:
+            wanted |= quota.leave(tid)
+        return wanted
 
 
 class Room:
@@ -136,61 +155,49 @@ class Room:
             self.look_at_others(ctx)
         return self.others + ctx.shared.conns
 
-    def after_session(self, ctx: ThreadContext) -> None:
+    def after_session(self, ctx: ThreadContext, *, wanted: bool = False) -> None:
+        """A connection has ended: a paused listener may have room again.
+
+        `wanted`: some thread found no room, and stopped looking. A connection that the kernel
+        reported to that thread alone (EPOLLEXCLUSIVE) must be looked for here.
+        """
         for acceptor in self.acceptors:
-            if acceptor.paused and not ctx.pool.stopping and not acceptor.gate.full():
-                acceptor.resume()
+            if acceptor.paused:
+                if not ctx.stopping and not acceptor.gate.full():
+                    acceptor.resume()
+            elif wanted:
+                acceptor.tasklet.wake()
 
 
 class FrontGate:
     """The connection limits of a listener, of its frontend and of the process, see
     `net.listener.Gate`.
 
-    A connection is counted where it is accepted, at once, and given back where it ends: the counts
-    of single threads may be negative, their sum is right. Owner thread only.
+    A connection is counted where it is accepted, and given back where it ends: the counts of single
+    threads may be negative, their sum is right. Owner thread only.
     """
 
-    __slots__ = (
-        "counters",
-        "ctx",
-        "listener",
-        "listener_maxconn",
-        "load",
-        "maxconn",
-        "process_maxconn",
-    )
+    __slots__ = ("counters", "listener", "quotas", "tid")
 
-    def __init__(
-        self,
-        ctx: ThreadContext,
-        listener: ListenerRoom,
-        process_maxconn: int,
-        maxconn: int | None,
-        listener_maxconn: int | None,
-    ) -> None:
-        self.ctx = ctx
+    def __init__(self, tid: int, listener: ListenerRoom) -> None:
+        self.tid = tid
         self.listener = listener
         self.counters = listener.front.frontend.counters
-        self.load = listener.front.frontend.load
-        self.process_maxconn = process_maxconn
-        self.maxconn = maxconn
-        self.listener_maxconn = listener_maxconn
+        self.quotas = listener.quotas
 
     def full(self) -> bool:
-        if self.maxconn is not None:
-            self.load.look(self.ctx.now)
-            if self.load.total(self.ctx.now) >= self.maxconn:
-                return True
-        if self.listener_maxconn:
-            load = self.listener.load
-            assert load is not None
-            load.look(self.ctx.now)
-            if load.total(self.ctx.now) >= self.listener_maxconn:
-                return True
-        # what is on its way to another thread stands in its inbox
-        return self.process_maxconn <= sum(
-            [shared.conns + len(shared.inbox) for shared in self.ctx.pool.shareds]
-        )
+        return any(quota.full for quota in self.quotas)
+
+    def admit(self) -> bool:
+        for number, quota in enumerate(self.quotas):
+            if not quota.enter(self.tid):
+                for taken in self.quotas[:number]:
+                    taken.leave(self.tid)
+                return False
+        return True
+
+    def cancel(self) -> None:
+        self.listener.leave(self.tid)
 
     def enter(self) -> None:
         self.counters.conn_cur += 1

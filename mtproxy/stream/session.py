@@ -42,7 +42,14 @@ class SessionStarter:
             stream.client_port = listener.id
         task = ctx.spawn(stream.run(), self.name)
         stream.task = task
-        stream.conn = Connection(ctx, sock, task)
-        stream.open_session()
-        if room.conf.socket_options:
-            set_options(sock, room.conf.socket_options)
+        try:
+            if room.conf.socket_options:
+                set_options(sock, room.conf.socket_options)
+            stream.conn = Connection(ctx, sock, task)
+        except OSError as error:
+            ctx.abandon(task)
+            sock.close()
+            stream.never_opened()
+            room.refused(ctx, error)
+        else:
+            stream.open_session()

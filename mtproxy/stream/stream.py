@@ -192,7 +192,8 @@ class Stream:
 
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
-        """Store how many sessions there are for the log line.
+        """Store how many sessions there are for the log line, and the highest number so far: each
+        peak ends with the end of one of its sessions, which is now.
 
         Written out, with plain look-ups only: it runs once per request.
         """
@@ -204,7 +205,9 @@ class Stream:
         load = fe.load
         if load.tick != now:
             load.look(now)
-        self.fe_conn = load.others + fe.counters.conn_cur
+        self.fe_conn = total = load.others + fe.counters.conn_cur
+        if total > fe.counters.conn_max:
+            load.note_peak(fe.counters, now)
         be = self.be
         if be is None:
             self.be_conn = self.srv_conn = 0
@@ -213,7 +216,10 @@ class Stream:
         if load.tick != now:
             load.look(now)
         # without this one: HAProxy logs a stream when it has left its backend already
-        self.be_conn = load.others + be.counters.conn_cur - 1
+        total = load.others + be.counters.conn_cur
+        self.be_conn = total - 1
+        if total > be.counters.conn_max:
+            load.note_peak(be.counters, now)
         srv = self.srv
         if srv is None:
             self.srv_conn = 0
@@ -221,7 +227,10 @@ class Stream:
         load = srv.load
         if load.tick != now:
             load.look(now)
-        self.srv_conn = load.others + srv.counters.conn_cur - 1
+        total = load.others + srv.counters.conn_cur
+        self.srv_conn = total - 1
+        if total > srv.counters.conn_max:
+            load.note_peak(srv.counters, now)
 
     @property
     def request_count(self) -> int:
@@ -246,6 +255,10 @@ class Stream:
         self.room.streams.add(self)
         self.started = True
 
+    def never_opened(self) -> None:
+        """The end of a client connection that the kernel did not let us serve."""
+        self._leave_listener()
+
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
         self.drop_server()
@@ -253,12 +266,16 @@ class Stream:
         self.conn.close()
         if self.started:
             self.started = False
-            self.fe.counters.conn_cur -= 1
-            if self.listener.counters is not None:
-                self.listener.counters.conn_cur -= 1
             self.ctx.shared.conns -= 1
             self.room.streams.discard(self)
-            self.room.after_session(self.ctx)
+            self._leave_listener()
+
+    def _leave_listener(self) -> None:
+        self.fe.counters.conn_cur -= 1
+        if self.listener.counters is not None:
+            self.listener.counters.conn_cur -= 1
+        wanted = self.listener.leave(self.ctx.tid)
+        self.room.room.after_session(self.ctx, wanted=wanted)
 
     # --- the backend and the server
     def enter_backend(self, be: Backend, bconf: BackConf) -> None:

@@ -39,6 +39,8 @@ class TcpStream(Stream):
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
             conf = self.conf
+            if conf.log_at_connect:
+                self._log_now()
             up = Pump(
                 self.conn, sconn, conf.bufsize, eager=conf.splice_request or bconf.splice_request
             )
@@ -62,6 +64,16 @@ class TcpStream(Stream):
                 if up.spliced or down.spliced:
                     self.count_spliced(up.spliced, down.spliced)
             self._account()
+
+    def _log_now(self) -> None:
+        """Log the session although it goes on."""
+        now = self.ctx.now
+        self.t_t = self.t_a = now - self.accept_tick
+        log = self.fe.log
+        if log is not None:
+            self.logged = True
+            self.note_loads(now)
+            log(self)
 
     def _account(self) -> None:
         now = self.ctx.now

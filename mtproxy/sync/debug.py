@@ -1,8 +1,8 @@
 """Checks of lock owners and lock order, for the debugging option -dL.
 
 `enable` replaces the methods of `Lock` and `SeekLock` by checked ones, on the classes, so that the
-normal methods carry no trace of it. It must run before threads start and before anybody keeps a
-bound method of a lock. What is checked, before each operation:
+normal methods carry no trace of it. It must run before threads start, before lock profiling, and
+before anybody keeps a bound method of a lock. What is checked, before each operation:
 
 - a waiting operation (take_*) only takes labels that stand after all those the thread holds;
 - no operation takes a lock that the thread holds already, in whatever mode;
@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from mtproxy.sync import profile
 from mtproxy.sync.locks import Lock
 from mtproxy.sync.seeklock import SeekLock
 
@@ -143,6 +144,8 @@ def enable() -> None:
     """Check every lock operation from now on. No lock may be held, no thread started yet."""
     if _originals:
         return
+    if profile.is_on():
+        raise RuntimeError("lock checks must be enabled before lock profiling")
     for cls, steps in _STEPS.items():
         for name, (needed, after) in steps.items():
             original = getattr(cls, name)
@@ -152,6 +155,7 @@ def enable() -> None:
 
 def disable() -> None:
     """Restore the unchecked methods and forget who holds what; for tests."""
+    assert not profile.is_on()
     for (cls, name), original in _originals.items():
         setattr(cls, name, original)
     _originals.clear()

@@ -19,7 +19,8 @@ class LockLabel(Enum):
     SERVER = 0  # a server's administrative and health state
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
-    OTHER = 3  # not worth a name of its own
+    LISTENER = 3  # how many connections a listener, a frontend or the process has
+    OTHER = 4  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

@@ -8,13 +8,14 @@ which later readings subtract; it touches no slot.
 
 All helper threads share the last slot and so must not use locks at the same time (the watchdog is
 the only one). `configure` is called before threads start; `reset` by one thread at a time (runtime
-socket); `adopt` by the owner; `snapshot` and the renderers by any thread at any time.
+socket); `adopt` by the owner; `snapshot` and `totals_of` by any thread at any time. What is made of
+the figures (text, JSON, ...) is in `sync.reports`; hold times are in `sync.profile`.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from mtproxy.sync.labels import LABELS, LockLabel
 
@@ -33,10 +34,14 @@ WRITE_WAITS = 9
 READ_WAIT_NS = 10
 SEEK_WAIT_NS = 11
 WRITE_WAIT_NS = 12
-LONGEST_WAIT_NS = 13
-LONGEST_EPOCH = 14  # the reset epoch to which LONGEST_WAIT_NS belongs
-# 16 eight-byte items: a slot's items fill two cache lines and so share none with a neighbour's
-SLOT_SIZE = 16
+READ_LONGEST_WAIT_NS = 13
+SEEK_LONGEST_WAIT_NS = 14
+WRITE_LONGEST_WAIT_NS = 15
+LONGEST_EPOCH = 16  # the reset epoch to which the longest waits belong
+#: how many positions are sums; those before the longest waits
+_SUMS = READ_LONGEST_WAIT_NS
+# 24 eight-byte items: a slot's items fill three cache lines and so share none with a neighbour's
+SLOT_SIZE = 24
 
 type Slot = list[int]
 type Slots = list[Slot]  # of one label, indexed by tid
@@ -60,7 +65,11 @@ class LockStats:
     read_wait_ns: int
     seek_wait_ns: int
     write_wait_ns: int
-    longest_wait_ns: int
+    read_longest_wait_ns: int
+    seek_longest_wait_ns: int
+    write_longest_wait_ns: int
+    #: how long they have been counted, in seconds
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def wait_ns(self) -> int:
@@ -68,9 +77,24 @@ class LockStats:
         return self.read_wait_ns + self.seek_wait_ns + self.write_wait_ns
 
     @property
+    def waits(self) -> int:
+        """How often a thread had to wait, whatever it wanted to do."""
+        return self.read_waits + self.seek_waits + self.write_waits
+
+    @property
     def locks(self) -> int:
         """Locks taken, of any kind."""
         return self.read_locks + self.seek_locks + self.write_locks
+
+    @property
+    def longest_wait_ns(self) -> int:
+        """The longest single wait of any kind, ns."""
+        return max(self.read_longest_wait_ns, self.seek_longest_wait_ns, self.write_longest_wait_ns)
+
+    @property
+    def used(self) -> bool:
+        """Whether anything was counted."""
+        return bool(self.locks or self.failed_upgrades or self.waits)
 
 
 def _new_slot() -> Slot:
@@ -79,12 +103,20 @@ def _new_slot() -> Slot:
 
 # The outer lists are never replaced, only extended: a lock keeps a reference to its label's.
 _slots: list[Slots] = [[_new_slot(), _new_slot()] for _ in LABELS]
-_baseline: list[list[int]] = [[0] * LONGEST_WAIT_NS for _ in LABELS]
+_baseline: list[list[int]] = [[0] * _SUMS for _ in LABELS]
 _epoch = [0] * len(LABELS)
+#: when counting began, monotonic seconds
+_since = [monotonic()] * len(LABELS)
 
 # Unlocks first: see the module's docstring.
 _UNLOCKS = (READ_UNLOCKS, SEEK_UNLOCKS, WRITE_UNLOCKS)
-_READ_ORDER = (*_UNLOCKS, *(i for i in range(LONGEST_WAIT_NS) if i not in _UNLOCKS))
+_READ_ORDER = (*_UNLOCKS, *(i for i in range(_SUMS) if i not in _UNLOCKS))
+
+
+class _Process:
+    """What `configure` was told."""
+
+    nbthread = 1
 
 
 def configure(nbthread: int) -> None:
@@ -97,6 +129,13 @@ def configure(nbthread: int) -> None:
     for slots in _slots:
         while len(slots) < nbthread + 1:
             slots.append(_new_slot())
+    _Process.nbthread = nbthread
+    _since[:] = [monotonic()] * len(_since)
+
+
+def thread_count() -> int:
+    """How many threads the program has, helpers aside."""
+    return _Process.nbthread
 
 
 def adopt(tid: int) -> None:
@@ -121,32 +160,42 @@ def record_wait(slot: Slot, label: LockLabel, waits: int, waited_ns: int) -> Non
     slot[waits + 3] += waited_ns
     epoch = _epoch[label.value]
     if slot[LONGEST_EPOCH] != epoch:
-        slot[LONGEST_WAIT_NS] = waited_ns
+        slot[READ_LONGEST_WAIT_NS:LONGEST_EPOCH] = (0, 0, 0)
         slot[LONGEST_EPOCH] = epoch
-    elif waited_ns > slot[LONGEST_WAIT_NS]:
-        slot[LONGEST_WAIT_NS] = waited_ns
+    if waited_ns > slot[waits + 6]:
+        slot[waits + 6] = waited_ns
 
 
 def _sums(label: LockLabel) -> list[int]:
     slots = _slots[label.value]
-    sums = [0] * LONGEST_WAIT_NS
+    sums = [0] * _SUMS
     for position in _READ_ORDER:
         sums[position] = sum(slot[position] for slot in slots)
     return sums
 
 
+def _stats(label: LockLabel, sums: list[int]) -> LockStats:
+    rank = label.value
+    epoch = _epoch[rank]
+    # copies: the three belong to the epoch that stands beside them
+    slots = [slot.copy() for slot in _slots[rank]]
+    longest = [
+        max((slot[position] for slot in slots if slot[LONGEST_EPOCH] == epoch), default=0)
+        for position in range(READ_LONGEST_WAIT_NS, LONGEST_EPOCH)
+    ]
+    return replace(LockStats(label.name, *sums, *longest), seconds=monotonic() - _since[rank])
+
+
 def snapshot_of(label: LockLabel) -> LockStats:
     """What one label has counted since its last reset."""
-    rank = label.value
-    baseline = _baseline[rank]
-    epoch = _epoch[rank]
+    baseline = _baseline[label.value]
     sums = _sums(label)
-    longest = max(
-        (slot[LONGEST_WAIT_NS] for slot in _slots[rank] if slot[LONGEST_EPOCH] == epoch), default=0
-    )
-    values = [total - base for total, base in zip(sums, baseline, strict=True)]
-    values.append(longest)
-    return LockStats(label.name, *values)
+    return _stats(label, [total - base for total, base in zip(sums, baseline, strict=True)])
+
+
+def totals_of(label: LockLabel) -> LockStats:
+    """What one label has counted since the start, whatever was reset; the longest waits aside."""
+    return _stats(label, _sums(label))
 
 
 def snapshot() -> list[LockStats]:
@@ -166,41 +215,4 @@ def reset(label: LockLabel | None = None) -> None:
             sums[locks] = sums[locks + 1]
         _baseline[one.value] = sums
         _epoch[one.value] += 1
-
-
-def _kind_text(kind: str, locks: int, unlocks: int, wait_ns: int) -> str:
-    return (
-        f"\t {kind + ' lock':<12}: {locks}\n"
-        f"\t {kind + ' unlock':<12}: {unlocks} ({unlocks - locks})\n"
-        f"\t {'wait time for ' + kind:<24}: {wait_ns / 1e6:.3f} msec\n"
-        f"\t {'wait time for ' + kind + '/lock':<24}: {wait_ns / locks:.3f} nsec\n"
-    )
-
-
-def render_one(stats: LockStats) -> str:
-    """One label as HAProxy prints it, followed by failed upgrades and the longest wait.
-
-    A kind of lock that was never taken has no lines.
-    """
-    text = f"Stats about Lock {stats.label}:\n"
-    if stats.write_locks:
-        text += _kind_text("write", stats.write_locks, stats.write_unlocks, stats.write_wait_ns)
-    if stats.seek_locks:
-        text += _kind_text("seek", stats.seek_locks, stats.seek_unlocks, stats.seek_wait_ns)
-    if stats.read_locks:
-        text += _kind_text("read", stats.read_locks, stats.read_unlocks, stats.read_wait_ns)
-    if stats.locks:
-        text += f"\t {'failed upgrades':<24}: {stats.failed_upgrades}\n"
-        text += f"\t {'longest wait':<24}: {stats.longest_wait_ns / 1e6:.3f} msec\n"
-    return text
-
-
-def render_text(label: LockLabel | None = None) -> str:
-    """The blocks of all labels, or of one."""
-    return "".join(render_one(snapshot_of(one)) for one in (LABELS if label is None else (label,)))
-
-
-def render_json() -> str:
-    """The same as a JSON array of objects, one per label, with `LockStats`'s field names."""
-    names = [field.name for field in fields(LockStats)]
-    return json.dumps([{name: getattr(one, name) for name in names} for one in snapshot()])
+        _since[one.value] = monotonic()

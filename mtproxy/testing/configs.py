@@ -1,13 +1,17 @@
-"""Configuration texts that many end-to-end tests share."""
+"""Configuration texts that many end-to-end tests share.
+
+Their timeouts are longer than any pause of a busy machine (see `testing.waiting`): a test that
+wants one of them to strike says so.
+"""
 
 from __future__ import annotations
 
 DEFAULTS = """
 defaults
     mode {mode}
-    timeout connect 1s
-    timeout client 4s
-    timeout server 4s
+    timeout connect 20s
+    timeout client 60s
+    timeout server 60s
 """
 
 HTTP = DEFAULTS.format(mode="http")

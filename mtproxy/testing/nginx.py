@@ -19,7 +19,7 @@ daemon off;
 worker_processes {workers};
 pid {directory}/pid;
 error_log stderr crit;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 16384; }}
 http {{
     access_log off;
     sendfile on;
@@ -88,7 +88,7 @@ class Nginx:
             if self._process.poll() is not None:
                 raise RuntimeError(f"nginx did not start:\n{log.read_text()}")
             try:
-                open_socket(("127.0.0.1", self.port), 1).close()
+                open_socket(("127.0.0.1", self.port)).close()
             except ConnectionRefusedError:
                 return False
             return True

@@ -31,6 +31,7 @@ from collections.abc import Callable
 
 from mtproxy.testing.payload import digest, payload
 from mtproxy.testing.server import HostPort, Server
+from mtproxy.testing.waiting import PATIENCE
 from mtproxy.testing.wire import Head, Message, Wire
 
 _PIECE = 65536
@@ -45,7 +46,7 @@ class Origin(Server):
         *,
         name: str = "o1",
         record: bool = True,
-        seconds: float = 5.0,
+        seconds: float = PATIENCE,
         backlog: int = 128,
     ) -> None:
         self.name = name

@@ -27,10 +27,20 @@ def run_with(
     setup: Message = lambda _ctx: None,
     ready: Message | None = None,
 ) -> None:
-    """Run the pool on this thread until `play` is through on another; raises what `play` raised."""
+    """Run the pool on this thread until `play` is through on another; raises what `play` raised.
+
+    `play` begins when every thread is set up, or when that has failed.
+    """
     errors: list[BaseException] = []
+    begin = threading.Event()
+
+    def begun(ctx: ThreadContext) -> None:
+        if ready is not None:
+            ready(ctx)
+        begin.set()
 
     def conduct() -> None:
+        begin.wait()
         try:
             play()
         except BaseException as error:  # noqa: BLE001 - raised again below
@@ -41,8 +51,9 @@ def run_with(
     conductor = threading.Thread(target=conduct, name="conductor")
     conductor.start()
     try:
-        pool.run(setup, ready)
+        pool.run(setup, begun)
     finally:
+        begin.set()
         conductor.join()
     if errors:
         raise errors[0]
@@ -89,10 +100,9 @@ class PatientEpoll:
         return events
 
 
-def make_patient(pool: Pool) -> None:
-    """To be called before the loops run."""
-    for ctx in pool.contexts:
-        ctx.epoll = PatientEpoll(ctx.epoll)
+def make_patient(ctx: ThreadContext) -> None:
+    """A set-up for `Pool.run`; or to be called before the loop runs."""
+    ctx.epoll = PatientEpoll(ctx.epoll)
 
 
 @contextlib.contextmanager
@@ -100,10 +110,15 @@ def running_pool(nbthread: int, **options: Any) -> Iterator[Pool]:
     """A pool that is closed afterwards. It runs in `run_with`."""
     lock_stats.configure(nbthread)
     pool = Pool(nbthread, **options)
+    shareds = tuple(pool.shareds)
     try:
         yield pool
     finally:
         close(pool)
+        used = {ctx.shared for ctx in pool.contexts}
+        for shared in shareds:
+            if shared not in used:  # the pool never ran
+                os.close(shared.event_fd)
 
 
 @contextlib.contextmanager

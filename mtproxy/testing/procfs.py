@@ -52,6 +52,24 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
+def thread_seconds(pid: int) -> tuple[float, float]:
+    """What the living threads of `pid` have spent on a CPU, and waiting for one although they were
+    ready to run, in seconds with the precision of nanoseconds (schedstat, see proc(5)).
+    """
+    ran = waited = 0
+    folder = Path(f"/proc/{pid}/task")
+    if not folder.exists():
+        raise ProcessLookupError(f"process {pid} is gone")
+    for task in folder.iterdir():
+        try:
+            words = (task / "schedstat").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):  # the thread ended meanwhile
+            continue
+        ran += int(words[0])
+        waited += int(words[1])
+    return ran / 1e9, waited / 1e9
+
+
 def rss_bytes(pid: int) -> int:
     """Resident memory of `pid` itself in bytes."""
     return int(_read(pid, "statm").split()[1]) * _PAGE

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from mtproxy.testing import procfs
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import Wire, connect
 
 #: where Debian installs it, for users whose PATH lacks sbin
@@ -65,7 +65,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_to_end(
-    command: Sequence[str], seconds: float = 20.0, *, env: dict[str, str] | None = None
+    command: Sequence[str], seconds: float = PATIENCE, *, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself; whatever its exit code is. `env` is added to ours."""
     return subprocess.run(
@@ -168,23 +168,23 @@ class Program:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait_ready(self, seconds: float = 20.0) -> None:
+    def wait_ready(self, seconds: float = PATIENCE) -> None:
         """Until the runtime socket answers, that is, until the worker threads run."""
 
         self.cli("show version", seconds)
 
-    def wait_exit(self, seconds: float = 10.0) -> int:
+    def wait_exit(self, seconds: float = PATIENCE) -> int:
         """The exit code (negative: the signal that ended it)."""
         return self.process.wait(seconds)
 
-    def stop(self, how: int = signal.SIGTERM, seconds: float = 10.0) -> int:
+    def stop(self, how: int = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         self.process.send_signal(how)
         return self.wait_exit(seconds)
 
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(PATIENCE)
 
     # -- talking to it
 
@@ -195,16 +195,16 @@ class Program:
     def port(self, name: str = "fe") -> int:
         return self._listeners[name][1]
 
-    def connect(self, name: str = "fe", seconds: float = 5.0) -> Wire:
+    def connect(self, name: str = "fe", seconds: float = PATIENCE) -> Wire:
         """A connection to listener `name`; closed at the latest together with the program."""
         wire = connect(self.address(name), seconds)
         self._wires.append(wire)
         return wire
 
-    def cli(self, command: str, seconds: float = 5.0) -> str:
+    def cli(self, command: str, seconds: float = PATIENCE) -> str:
         """The runtime socket's answer to `command`; waits for the socket while it starts."""
         with wait_until(
-            lambda: self._runtime(seconds), f"runtime socket of {self.program}", max(seconds, 5.0)
+            lambda: self._runtime(seconds), f"runtime socket of {self.program}", seconds
         ) as wire:
             wire.send(command.encode() + b"\n")
             return wire.read_to_end().decode()

@@ -65,6 +65,7 @@ def fake_context(tid: int, pool: Any) -> Any:
         now=monotonic_ms(),
         activity=Activity(),
         cpu_ns=0,
+        loop_ns=0,
         urgent=deque(),
         normal=deque(),
         bulk=deque(),

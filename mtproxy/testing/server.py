@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 
+from mtproxy.testing.waiting import PATIENCE
 from mtproxy.testing.wire import PeerClosed, Wire
 
 type Handler = Callable[[Wire], None]
@@ -46,7 +49,7 @@ class Server:
         address: HostPort | str = ("127.0.0.1", 0),
         *,
         backlog: int = 128,
-        seconds: float = 5.0,
+        seconds: float = PATIENCE,
     ) -> None:
         self._handler = handler
         self._seconds = seconds
@@ -127,7 +130,7 @@ class Server:
         self._closing = True
         with contextlib.suppress(OSError):  # ENOTCONN: shutdown of a listener still wakes accept
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
         self._listener.close()
         if self._unix_path is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -143,7 +146,7 @@ class Server:
         for wire in threads:
             with contextlib.suppress(OSError):
                 wire.sock.shutdown(socket.SHUT_RDWR)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE
         for thread in threads.values():
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
@@ -151,11 +154,32 @@ class Server:
             raise errors[0]
 
 
+#: ports of `free_port` are multiples of this, so that a test may use the neighbours too
+_PORT_STEP = 4
+#: held until the process ends, see `free_port`
+_reservations: list[socket.socket] = []
+
+
 def free_port() -> int:
     """A TCP port on 127.0.0.1 where nothing listens now (for `bind` lines that need a number, and
     for servers that must refuse).
+
+    Nobody else is given it while this process lives: it lies below the ports that the kernel gives
+    to clients and to `bind(0)`, and an abstract socket named after it tells other test processes
+    that it is taken.
     """
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    top = low if low > 20_000 else 60_000
+    for _ in range(1000):
+        port = random.randrange(10_000, top, _PORT_STEP)
+        reservation = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            reservation.bind(f"\0mtproxy-test-port-{port}")
+            with socket.socket() as sock:
+                sock.bind(("0.0.0.0", port))
+        except OSError:  # somebody else's
+            reservation.close()
+            continue
+        _reservations.append(reservation)
         return port
+    raise RuntimeError("no free port")

@@ -401,7 +401,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--name", default="w1")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--deadline", type=float, default=30.0)
+    parser.add_argument("--deadline", type=float, default=60.0)
     options = parser.parse_args()
     shared = Shared(options.requests)
     threads = []

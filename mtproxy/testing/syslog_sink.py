@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
+from mtproxy.testing.waiting import PATIENCE
+
 _HEADER = re.compile(
     r"<(\d+)>\w{3} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?([^\[\s]+)\[(\d+)\]: (.*)", re.DOTALL
 )
@@ -52,7 +54,7 @@ class SyslogSink:
         self._closing = True
         # An empty datagram to itself wakes the thread at once.
         self._sock.sendto(b"", self._sock.getsockname())
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
         self._sock.close()
 
     def _run(self) -> None:
@@ -82,7 +84,7 @@ class SyslogSink:
     def texts(self) -> list[str]:
         return [entry.text for entry in self.entries]
 
-    def wait(self, pattern: str, seconds: float = 5.0, count: int = 1) -> list[re.Match[str]]:
+    def wait(self, pattern: str, seconds: float = PATIENCE, count: int = 1) -> list[re.Match[str]]:
         """The first `count` messages that `pattern` matches (re.search); TimeoutError otherwise."""
         deadline = time.monotonic() + seconds
         regex = re.compile(pattern)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+from mtproxy.testing.waiting import PATIENCE
+
 
 class WireError(AssertionError):
     """The peer sent something else than HTTP/1 allows at this point."""
@@ -101,7 +103,7 @@ def parse_head(raw: bytes) -> Head:
 class Wire:
     """A connected socket; every wait ends within `seconds` (TimeoutError)."""
 
-    def __init__(self, sock: socket.socket, seconds: float = 5.0) -> None:
+    def __init__(self, sock: socket.socket, seconds: float = PATIENCE) -> None:
         self.sock = sock
         self.seconds = seconds
         self.buffer = bytearray()
@@ -289,13 +291,13 @@ def as_wire(text: str) -> bytes:
     return text.strip("\n").replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n"
 
 
-def connect(address: tuple[str, int] | str, seconds: float = 5.0) -> Wire:
+def connect(address: tuple[str, int] | str, seconds: float = PATIENCE) -> Wire:
     """A `Wire` to host and port, or to a UNIX path ("@name": abstract)."""
     sock = open_socket(address, seconds)
     return Wire(sock, seconds)
 
 
-def open_socket(address: tuple[str, int] | str, seconds: float = 5.0) -> socket.socket:
+def open_socket(address: tuple[str, int] | str, seconds: float = PATIENCE) -> socket.socket:
     """A connected socket; addresses as for `connect`. Raises OSError."""
     target = address
     if isinstance(target, str):
@@ -314,7 +316,7 @@ def open_socket(address: tuple[str, int] | str, seconds: float = 5.0) -> socket.
     return sock
 
 
-def refused(address: tuple[str, int], seconds: float = 1.0) -> bool:
+def refused(address: tuple[str, int], seconds: float = PATIENCE) -> bool:
     """Whether a connection to `address` is refused now."""
     deadline = time.monotonic() + seconds
     try:

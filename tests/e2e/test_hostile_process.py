@@ -49,7 +49,7 @@ def test_the_reader_of_standard_error_goes_away(proxy, serve) -> None:
     finally:
         os.close(reader)
     server.stop_listening()
-    wait_until(lambda: _status(running) == "DOWN", "the server to be down", seconds=5)
+    wait_until(lambda: _status(running) == "DOWN", "the server to be down")
     for _ in range(3):
         assert running.connect().request(GET).status == 503
     assert running.alive()
@@ -66,7 +66,7 @@ def test_nobody_reads_standard_output_and_error(proxy, origin: Origin) -> None:
         for _ in range(3):
             assert running.connect().request(GET).status == 200
         origin.close()
-        wait_until(lambda: _status(running) == "DOWN", "the server to be down", seconds=5)
+        wait_until(lambda: _status(running) == "DOWN", "the server to be down")
         for _ in range(3):
             assert running.connect().request(GET).status == 503
         assert "DroppedLogs: 0\n" not in running.cli("show info")
@@ -97,7 +97,7 @@ def test_no_descriptor_left(proxy, origin: Origin) -> None:
         assert wire.read_response().status in (200, 503)
     assert runtime.read_to_end()
     runtime.close()
-    wait_until(lambda: running.server_status("be", "s1") == "UP", "the server to be up", seconds=5)
+    wait_until(lambda: running.server_status("be", "s1") == "UP", "the server to be up")
     assert running.connect().request(GET).status == 200
     assert "unexpectedly" not in running.output()
 

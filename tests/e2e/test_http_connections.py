@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import pytest
 
@@ -180,7 +181,7 @@ def test_a_client_that_leaves_ends_the_server_side(proxy, origin: Origin) -> Non
     wire.send(as_wire("GET /slow/100000/300 HTTP/1.1\nhost: a"))
     wire.read_head()
     wire.reset()
-    wait_until(lambda: origin.open_connections() == 0, "the server's side to be closed", 2.0)
+    wait_until(lambda: origin.open_connections() == 0, "the server's side to be closed")
 
 
 def test_server_dies_in_the_middle_of_a_body(proxy, origin: Origin) -> None:
@@ -254,8 +255,13 @@ backend be
 
 
 def test_nodelay_small_answers(proxy, origin: Origin) -> None:
-    """Neither Nagle nor a delayed acknowledgement may hold an answer back: 20 in under 1 s."""
-    wire = proxy(http(origin.port)).connect(seconds=1)
+    """Neither Nagle nor a delayed acknowledgement may hold answers back: that costs 40 ms each."""
+    wire = proxy(http(origin.port)).connect()
     wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-    for _ in range(20):
+    times = []
+    for _ in range(40):
+        start = time.monotonic()
         assert wire.request("GET /len/5 HTTP/1.1\nhost: a").status == 200
+        times.append(time.monotonic() - start)
+    # other things hold some of them back on a busy machine
+    assert sorted(times)[10] < 0.03

@@ -83,7 +83,7 @@ def test_a_request_in_pieces(proxy, origin: Origin, split: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 1000, 16384, 100_000, 5_000_000])
 @pytest.mark.parametrize("path", ["len", "chunked", "close"])
 def test_response_bodies(proxy, origin: Origin, path: str, size: int) -> None:
-    wire = proxy(http(origin.port)).connect(seconds=10)
+    wire = proxy(http(origin.port)).connect()
     answer = wire.request(f"GET /{path}/{size} HTTP/1.1\nhost: a")
     assert answer.framing == {"len": "length", "chunked": "chunked", "close": "close"}[path]
     assert answer.body == payload(f"/{path}/{size}", size)
@@ -95,7 +95,7 @@ def test_response_bodies(proxy, origin: Origin, path: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 16384, 100_000, 5_000_000])
 def test_request_body_with_content_length(proxy, origin: Origin, size: int) -> None:
-    wire = proxy(http(origin.port)).connect(seconds=10)
+    wire = proxy(http(origin.port)).connect()
     body = payload("up", size)
     wire.send(as_wire(f"POST /len/3 HTTP/1.1\nhost: a\ncontent-length: {size}"))
     wire.send(body)
@@ -106,7 +106,7 @@ def test_request_body_with_content_length(proxy, origin: Origin, size: int) -> N
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 16384, 100_000, 5_000_000])
 def test_request_body_in_chunks(proxy, origin: Origin, size: int) -> None:
-    wire = proxy(http(origin.port)).connect(seconds=10)
+    wire = proxy(http(origin.port)).connect()
     body = payload("up", size)
     wire.send(as_wire("POST /len/3 HTTP/1.1\nhost: a\ntransfer-encoding: chunked"))
     for start in range(0, size, 7919):
@@ -137,7 +137,7 @@ def test_an_until_close_body_to_a_keep_alive_client(proxy, origin: Origin) -> No
 
 def test_an_answer_larger_than_all_buffers_to_a_slow_reader(proxy, origin: Origin) -> None:
     running = proxy(http(origin.port))
-    wire = running.connect(seconds=10)
+    wire = running.connect()
     wire.send(as_wire("GET /len/20000000 HTTP/1.1\nhost: a"))
     head = wire.read_head()
     assert head.get("content-length") == b"20000000"

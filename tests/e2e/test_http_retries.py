@@ -72,7 +72,7 @@ backend be
     assert wire.request("GET /x HTTP/1.1\nhost: a").status == 503
     line = parse_http_line(sink.wait("GET /x")[0].string)
     assert (line.server, line.retries, line.termination) == ("s2", "+5", "SC--")
-    assert 290 < line.queue_time < 500, "three pauses, then the server that was chosen last"
+    assert line.queue_time > 290, "three pauses, then the server that was chosen last"
 
 
 def test_without_redispatch_the_server_is_tried_alone(proxy, origin: Origin) -> None:

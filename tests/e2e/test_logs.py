@@ -11,9 +11,12 @@ from mtproxy.testing.configs import http, tcp
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.server import free_port
 from mtproxy.testing.syslog_sink import SyslogSink, parse_http_line, parse_tcp_line
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import Wire, as_wire
 
 GET = "GET /len/34 HTTP/1.1\nhost: a"
+#: ms that no step takes unless it waits for one of the timeouts
+LONG = PATIENCE * 1000
 
 
 def httplog(sink: SyslogSink, more: str = "") -> str:
@@ -42,8 +45,8 @@ def test_httplog(proxy, origin: Origin, sink: SyslogSink) -> None:
     assert re.fullmatch(r"\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d\.\d{3}", line.date)
     assert (line.frontend, line.backend, line.server) == ("fe", "be", "s1")
     timers = (line.request_time, line.queue_time, line.connect_time, line.response_time)
-    assert all(0 <= value < 500 for value in timers)
-    assert 0 <= line.active_time < 1000
+    assert all(0 <= value < LONG for value in timers)
+    assert 0 <= line.active_time < LONG
     assert line.status == 200
     # HAProxy 2.6 counts in its internal form, a byte or two away from the wire
     assert abs(line.bytes_read - len(raw)) <= 2
@@ -99,7 +102,7 @@ def test_log_to_stdout(proxy, origin: Origin, sink: SyslogSink) -> None:
     running = proxy(http(origin.port, fe=fe))
     running.connect().request(GET)
     line = sink.wait("GET /len")[0].string
-    assert line + "\n" in running.output()
+    wait_until(lambda: line + "\n" in running.output(), "the line on standard output")
 
 
 def test_unreachable_target_harms_nobody(proxy, origin: Origin) -> None:
@@ -124,13 +127,13 @@ def test_timers(proxy, origin: Origin, sink: SyslogSink) -> None:
     wire = proxy(http(origin.port, fe=httplog(sink))).connect()
     data = as_wire("GET /slow/1000/30 HTTP/1.1\nhost: a")
     wire.send(data[:10])
-    assert wire.still_open(0.3)
+    assert wire.still_open(0.6)  # of which the proxy may miss some when it is late
     wire.send(data[10:])
     wire.read_response()
     line = last_http(sink)
-    assert 250 <= line.request_time < 1200
-    assert line.response_time < 1000
-    assert 250 <= line.active_time - line.request_time < 2000
+    assert 250 <= line.request_time < LONG
+    assert line.response_time < LONG
+    assert 250 <= line.active_time - line.request_time < LONG
 
 
 def test_bad_request_line(proxy, origin: Origin, sink: SyslogSink) -> None:
@@ -145,12 +148,12 @@ def test_bad_request_line(proxy, origin: Origin, sink: SyslogSink) -> None:
 
 
 def test_request_timeout_line(proxy, origin: Origin, sink: SyslogSink) -> None:
-    wire = proxy(http(origin.port, fe=httplog(sink, "timeout http-request 200ms"))).connect()
+    wire = proxy(http(origin.port, fe=httplog(sink, "timeout http-request 600ms"))).connect()
     wire.send(b"GET / HTTP/1.1\r\n")
     assert wire.read_response().status == 408
     line = last_http(sink)
     assert (line.status, line.termination, line.request) == (408, "cR--", "<BADREQ>")
-    assert 150 <= line.active_time < 1500
+    assert 150 <= line.active_time < LONG
 
 
 def test_client_leaves_before_its_request(proxy, origin: Origin, sink: SyslogSink) -> None:
@@ -183,7 +186,7 @@ def test_dontlog_normal(proxy, origin: Origin, sink: SyslogSink) -> None:
         ("/reset", "", 502, "SH--"),
         ("/stall", "timeout server 200ms", 504, "sH--"),
         ("/reset/1000", "", 200, "SD--"),
-        ("/stall/1000", "timeout server 200ms", 200, "sD--"),
+        ("/stall/1000", "timeout server 700ms", 200, "sD--"),
     ],
 )
 def test_server_faults(
@@ -279,7 +282,7 @@ def test_logasap(proxy, origin: Origin, sink: SyslogSink) -> None:
     wire = proxy(http(origin.port, fe=httplog(sink, "option logasap"))).connect()
     wire.send(as_wire("GET /slow/1000/200 HTTP/1.1\nhost: a"))
     wire.read_head()
-    text = sink.wait("GET /slow", seconds=1.0)[0].string
+    text = sink.wait("GET /slow")[0].string
     assert re.search(r"/\+\d+ 200 \+\d+ ", text), text
 
 
@@ -324,9 +327,9 @@ def test_tcplog(proxy, serve, sink: SyslogSink) -> None:
     line = last_tcp(sink)
     assert (line.client_ip, line.client_port) == wire.sock.getsockname()
     assert (line.frontend, line.backend, line.server) == ("fe", "be", "s1")
-    assert 0 <= line.queue_time < 500
-    assert 0 <= line.total_time < 1000
-    assert 0 <= line.connect_time < 500
+    assert 0 <= line.queue_time < LONG
+    assert 0 <= line.total_time < LONG
+    assert 0 <= line.connect_time < LONG
     assert (line.bytes_read, line.termination) == (1234, "--")
     assert line.connections == (1, 1, 0, 0)
     assert (line.retries, line.queues) == ("0", (0, 0))
@@ -368,16 +371,26 @@ def test_tcp_server_resets(proxy, serve, sink: SyslogSink) -> None:
 
 @pytest.mark.parametrize(("side", "termination"), [("client", "cD"), ("server", "sD")])
 def test_tcp_timeouts(proxy, serve, sink: SyslogSink, side: str, termination: str) -> None:
-    fe = tcplog(sink, f"timeout client {'200ms' if side == 'client' else '9s'}")
-    be = f"timeout server {'200ms' if side == 'server' else '9s'}"
+    fe = tcplog(sink, f"timeout client {'200ms' if side == 'client' else '60s'}")
+    be = f"timeout server {'200ms' if side == 'server' else '60s'}"
     wire = proxy(tcp(serve(echo).port, fe=fe, be=be)).connect()
     wire.send(b"x")
     wire.read_exactly(1)
-    assert wire.at_end(2.0)
+    assert wire.at_end()
     wire.close()  # a server's timeout is passed on as a half-close: the client has its own time
     line = last_tcp(sink)
     assert line.termination == termination
-    assert 150 <= line.total_time < 1500
+    assert 150 <= line.total_time < LONG
+
+
+def test_tcp_logasap(proxy, serve, sink: SyslogSink) -> None:
+    """The line comes when the server has taken the connection, whatever flows then."""
+    wire = proxy(tcp(serve(echo).port, fe=tcplog(sink, "option logasap"))).connect()
+    (match,) = sink.wait(" fe ")
+    assert re.search(r" be/s1 \d+/\d+/\+\d+ \+0 -- ", match.string), match.string
+    wire.send(b"x")
+    assert wire.read_exactly(1) == b"x"
+    wire.close()
 
 
 def test_tcp_connect_log_format(proxy, serve, sink: SyslogSink) -> None:

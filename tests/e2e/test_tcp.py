@@ -11,7 +11,7 @@ import pytest
 from mtproxy.testing.configs import TCP, tcp
 from mtproxy.testing.payload import digest, payload
 from mtproxy.testing.server import free_port
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import PeerClosed, Wire
 
 SPLICE = "option splice-request\n option splice-response"
@@ -92,7 +92,7 @@ def test_the_client_resets(proxy, serve) -> None:
     wire.send(b"hello")
     wait_until(lambda: server.accepted == 1, "the server's connection")
     wire.reset()
-    assert ended.wait(2)
+    assert ended.wait(PATIENCE)
 
 
 def test_the_server_resets(proxy, serve) -> None:
@@ -113,9 +113,7 @@ def test_a_refusing_server_closes_the_client(proxy) -> None:
 @pytest.mark.parametrize("options", ["", SPLICE], ids=["copy", "splice"])
 def test_bulk_down(proxy, serve, options: str) -> None:
     data = payload("down", 20_000_000)
-    wire = proxy(tcp(serve(lambda w: w.send(data)).port, fe=options, be=options)).connect(
-        seconds=20
-    )
+    wire = proxy(tcp(serve(lambda w: w.send(data)).port, fe=options, be=options)).connect()
     assert digest(wire.read_to_end()) == digest(data)
 
 
@@ -126,7 +124,7 @@ def test_bulk_up(proxy, serve, options: str) -> None:
     def handler(wire: Wire) -> None:
         wire.send(digest(wire.read_to_end()).encode())
 
-    wire = proxy(tcp(serve(handler).port, fe=options, be=options)).connect(seconds=20)
+    wire = proxy(tcp(serve(handler).port, fe=options, be=options)).connect()
     wire.send(data)
     wire.shutdown_write()
     assert wire.read_to_end().decode() == digest(data)
@@ -144,9 +142,9 @@ def test_bulk_both_ways_at_once(proxy, program: str, serve, options: str) -> Non
         sender = threading.Thread(target=wire.send, args=(down,))
         sender.start()
         heard.append(digest(wire.read_to_end()))
-        sender.join(10)
+        sender.join(PATIENCE)
 
-    wire = proxy(tcp(serve(handler).port, fe=options, be=options)).connect(seconds=20)
+    wire = proxy(tcp(serve(handler).port, fe=options, be=options)).connect()
 
     def upload() -> None:
         wire.send(up)
@@ -155,8 +153,8 @@ def test_bulk_both_ways_at_once(proxy, program: str, serve, options: str) -> Non
     sender = threading.Thread(target=upload)
     sender.start()
     assert digest(wire.read_to_end()) == digest(down)
-    sender.join(10)
-    wait_until(lambda: heard, "the upload to arrive", 10)
+    sender.join(PATIENCE)
+    wait_until(lambda: heard, "the upload to arrive")
     assert heard == [digest(up)]
 
 
@@ -179,7 +177,7 @@ def test_back_pressure(proxy, serve, options: str) -> None:
     running = proxy(tcp(serve(handler).port, fe=options, be=options))
     before = running.rss()
     running.connect()
-    assert stalled.wait(10)
+    assert stalled.wait(PATIENCE)
     # kernel buffers of four sockets (and pipes), not the 200 MB
     assert 0 < sent < 40_000_000
     assert running.rss() - before < 30_000_000
@@ -189,19 +187,19 @@ def test_timeout_client_ends_a_silent_connection(proxy, serve) -> None:
     wire = proxy(
         tcp(serve(echo).port, fe="timeout client 300ms", be="timeout server 300ms")
     ).connect()
+    start = time.monotonic()
     wire.send(b"hello")
     assert wire.read_exactly(5) == b"hello"
-    start = time.monotonic()
-    assert wire.at_end(2.0)
-    assert 0.25 < time.monotonic() - start < 1.5
+    assert wire.at_end()
+    assert time.monotonic() - start > 0.25
 
 
 def test_activity_keeps_a_connection_alive(proxy, serve) -> None:
     wire = proxy(
-        tcp(serve(echo).port, fe="timeout client 400ms", be="timeout server 400ms")
+        tcp(serve(echo).port, fe="timeout client 1500ms", be="timeout server 1500ms")
     ).connect()
-    for _ in range(8):
-        assert wire.still_open(0.1)
+    for _ in range(10):  # 2 s in all
+        assert wire.still_open(0.2)
         wire.send(b"x")
         assert wire.read_exactly(1) == b"x"
 

@@ -32,14 +32,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from mtproxy.testing import procfs
 from mtproxy.testing.program import Program
 from mtproxy.testing.server import free_port
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import refused
 
 #: failures permitted per request while every origin is well
 HEALTHY_FAILURES = 1 / 5000
-#: seconds after an origin recovered in which its former state may still show: checks have to see
-#: it (2 x 200 ms), and requests that began before have to end
+#: seconds after an origin recovered, and the proxy's checks have seen it, in which its former state
+#: may still show: requests that began before have to end
 RECOVERY = 2.0
+#: a thread that wants to run 20 times a second and is kept from it for so long tells that the
+#: machine is: timeouts of a second strike then although nobody is ill
+STALL = 0.4
 SERVER_TIMEOUT = 5.0
 #: a pipe pair kept for the next splice is no leak, a socket is
 KEPT_PIPES = 32
@@ -83,7 +86,7 @@ class OriginProcess:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mtproxy.testing.origin", *words], stdout=subprocess.DEVNULL
         )
-        wait_until(lambda: not refused(("127.0.0.1", self.port)), f"origin {self.name}", 20)
+        wait_until(lambda: not refused(("127.0.0.1", self.port)), f"origin {self.name}")
 
     def signal(self, number: int) -> None:
         assert self.process is not None
@@ -92,15 +95,35 @@ class OriginProcess:
     def end(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
+
+
+class Pulse(threading.Thread):
+    """Notes when the machine stood still, see STALL. `stalls` is read after `join`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="pulse")
+        self.finish = threading.Event()
+        self.stalls: list[tuple[float, float]] = []
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while not self.finish.wait(0.05):
+            now = time.monotonic()
+            if now - last > STALL:
+                self.stalls.append((last, now))
+            last = now
 
 
 class Chaos(threading.Thread):
     """Hurts one origin at a time. `windows` holds [begin, end] of each hurt; an open one ends at
     infinity. Only this thread writes; readers take it after `join`, or a copy."""
 
-    def __init__(self, origins: Sequence[OriginProcess], seed: str, healthy: float) -> None:
+    def __init__(
+        self, proxy: Program, origins: Sequence[OriginProcess], seed: str, healthy: float
+    ) -> None:
         super().__init__(name="chaos")
+        self.proxy = proxy
         self.origins = origins
         self.rng = random.Random(f"chaos-{seed}")
         self.healthy = healthy
@@ -141,8 +164,13 @@ class Chaos(threading.Thread):
             long = what == "long stall"
             self.finish.wait(SERVER_TIMEOUT + 2 if long else self.rng.uniform(0.3, 3.0))
             origin.signal(signal.SIGCONT)
+        wait_until(lambda: self.all_up() or not self.proxy.alive(), "all servers to be up")
         self.windows[-1] = (begin, time.monotonic())
         self.now = "healthy"
+
+    def all_up(self) -> bool:
+        """Whether the proxy knows that all origins are well."""
+        return all(self.proxy.server_status("be", origin.name) == "UP" for origin in self.origins)
 
     def excuses(self, begin: float, end: float) -> bool:
         """Whether an origin was hurt, or just had been, at some time between `begin` and `end`."""
@@ -177,10 +205,20 @@ class Soak:
             proxy = stack.enter_context(Program(options.program, config))
             proxy.wait_ready()
             sockets, descriptors = self._sockets(proxy), proxy.fd_count()
-            chaos = Chaos(origins, options.seed, options.healthy)
+            chaos = Chaos(proxy, origins, options.seed, options.healthy)
+            pulse = Pulse()
+            pulse.start()
             begin = time.monotonic()
-            self._traffic(proxy, chaos)
+            try:
+                self._traffic(proxy, chaos)
+            finally:
+                pulse.finish.set()
+                pulse.join()
             took = time.monotonic() - begin
+            chaos.windows += pulse.stalls
+            stalled = sum(stop - start for start, stop in pulse.stalls)
+            if stalled:
+                print(f"the machine stood still {len(pulse.stalls)} times, {stalled:.1f} s in all")
             for origin in origins:
                 origin.end(signal.SIGKILL)
             self._aftermath(proxy, sockets, descriptors)
@@ -277,7 +315,7 @@ class Soak:
             self.problems.append(f"the proxy ended with {proxy.process.returncode}")
             return
         try:
-            wait_until(lambda: self._sockets(proxy) <= sockets, "sockets to be given back", 25)
+            wait_until(lambda: self._sockets(proxy) <= sockets, "sockets to be given back", 60)
         except TimeoutError:
             now = self._sockets(proxy)
             self.problems.append(f"{now - sockets} sockets stayed open ({sockets} at the start)")

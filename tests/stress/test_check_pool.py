@@ -18,7 +18,7 @@ from mtproxy.sched.pool import Pool
 from mtproxy.sync import stats
 from mtproxy.testing.pools import close, run_with
 from mtproxy.testing.proxies import Messages, server_settings
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.stress
 SERVERS = 40
@@ -92,7 +92,7 @@ def test_states_follow_the_servers() -> None:
                 set_ready(server, ctx)
 
         pool.run_on(1, switch)
-        assert done.wait(5)
+        assert done.wait(PATIENCE)
         assert shared.active == SERVERS - 5
         pool.run_everywhere(admit)
         wait_until(lambda: all(s.health and s.health.full for s in shared.servers), "all full")

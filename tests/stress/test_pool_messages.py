@@ -15,6 +15,7 @@ import pytest
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import Pool
+from mtproxy.sched.waitqueue import NEVER
 from mtproxy.sched.waitqueue_variants import VARIANTS
 from mtproxy.testing.pools import make_patient, run_with, running_pool
 from mtproxy.testing.threads import run_threads
@@ -22,6 +23,8 @@ from mtproxy.testing.waiting import wait_until
 
 pytestmark = pytest.mark.stress
 THREADS = 3
+#: seconds; each hand-over costs a busy machine some milliseconds
+LONG = 90.0
 
 
 def state(pool: Pool) -> str:
@@ -44,7 +47,6 @@ def test_posts_from_outside_all_arrive_in_order(seed: int) -> None:
             arrived[poster, tid], sent[poster, tid] = [], []
 
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
 
         def post(poster: int) -> None:
             rng = random.Random(seed * 100 + poster)
@@ -62,11 +64,11 @@ def test_posts_from_outside_all_arrive_in_order(seed: int) -> None:
 
         def play() -> None:
             run_threads(posters, post)
-            wait_until(lambda: arrived == sent, f"all messages ({state(pool)})", 10)
+            wait_until(lambda: arrived == sent, f"all messages ({state(pool)})", LONG)
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
         assert sum(ctx.activity.inbox for ctx in pool.contexts) >= posters * each
-        assert sum(ctx.activity.wake_signal for ctx in pool.contexts) > 50, "nobody ever slept"
+        assert sum(ctx.activity.wake_signal for ctx in pool.contexts) > 0, "nobody ever slept"
         assert not pool.failed
 
 
@@ -79,7 +81,6 @@ def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> Non
     finished: list[int] = []
 
     with running_pool(THREADS, watchdog_ms=0) as pool:
-        make_patient(pool)
 
         def throw(ball: int, left: int, rng: random.Random) -> None:
             def catch(ctx: ThreadContext) -> None:
@@ -98,9 +99,9 @@ def test_a_ball_thrown_from_thread_to_thread_is_never_dropped(balls: int) -> Non
                 caught[ball] = 0
             for ball in range(balls):
                 throw(ball, throws - 1, random.Random(ball))
-            assert done.wait(20), f"{dict(caught)} of {throws} throws ({state(pool)})"
+            assert done.wait(LONG), f"{dict(caught)} of {throws} throws ({state(pool)})"
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
     assert caught == dict.fromkeys(range(balls), throws)
 
 
@@ -137,7 +138,6 @@ def test_shared_tasks_run_on_time_by_one_thread_each(variant: str) -> None:
     """Queued again from the thread that ran them, a few ms ahead, while others sleep."""
     hoppers, runs = 20, 400
     with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
-        make_patient(pool)
         tasks = [Hopper(pool, seed, runs) for seed in range(hoppers)]
 
         def start(ctx: ThreadContext) -> None:
@@ -147,9 +147,9 @@ def test_shared_tasks_run_on_time_by_one_thread_each(variant: str) -> None:
         def play() -> None:
             pool.run_everywhere(start)
             for number, task in enumerate(tasks):
-                assert task.done.wait(20), f"task {number}: {task.left} runs left ({state(pool)})"
+                assert task.done.wait(LONG), f"task {number}: {task.left} runs left ({state(pool)})"
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0
         pool.wait_queue._check()
         assert not pool.failed
@@ -165,7 +165,6 @@ def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers(variant: str) -> 
     """A helper queues tasks one by one while every thread sleeps without an end."""
     rounds = 200
     with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
-        make_patient(pool)
 
         def play() -> None:
             for number in range(rounds):
@@ -174,8 +173,48 @@ def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers(variant: str) -> 
                 tick = monotonic_ms() + number % 3
                 # the slot of helper threads
                 assert pool.wait_queue.queue(task, tick, THREADS)
-                assert task.done.wait(20), f"round {number} ({state(pool)})"
+                assert task.done.wait(LONG), f"round {number} ({state(pool)})"
                 assert task.early == 0
 
-        run_with(pool, play)
+        run_with(pool, play, make_patient)
+        assert len(pool.wait_queue) == 0
+
+
+@pytest.mark.parametrize("busy", range(THREADS))
+def test_a_busy_thread_does_not_hold_an_expiry_up(busy: int) -> None:
+    """Whichever thread watches the queue: when it is busy, another one comes a little later."""
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+
+        def play() -> None:
+            go_on = threading.Event()
+            entered = threading.Event()
+
+            def block(_ctx: ThreadContext) -> None:
+                entered.set()
+                assert go_on.wait(20)
+
+            try:
+                for number in range(20):
+                    wait_until(lambda: all(s.sleeping for s in pool.shareds), "all asleep")
+                    task = Hopper(pool, number, 1)
+                    # somebody comes to see, and falls asleep again
+                    pool.wait_queue.queue(task, monotonic_ms() + 40, THREADS)
+                    wait_until(
+                        lambda: (
+                            pool.wait_queue.watched != NEVER
+                            and all(s.sleeping for s in pool.shareds)
+                        ),
+                        "one watches",
+                    )
+                    entered.clear()
+                    go_on.clear()
+                    pool.run_on(busy, block)
+                    assert entered.wait(5)
+                    assert task.done.wait(10), f"round {number} ({state(pool)})"
+                    assert not go_on.is_set()
+                    go_on.set()
+            finally:
+                go_on.set()
+
+        run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0

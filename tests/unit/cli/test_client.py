@@ -1,70 +1,55 @@
-"""`mtproxy ctl` and `mtproxy locks` against a socket that answers what the test says."""
+"""`mtproxy ctl` against a socket that answers what the test says."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mtproxy.__main__ import CLIENTS, main
 from mtproxy.cli import client
-from mtproxy.cli.client import ClientError, LockFigures, ask, choose_socket, locks_table
-from mtproxy.sync.labels import LABELS
+from mtproxy.cli.client import ClientError, ask, choose_socket
+from mtproxy.cli.client_locks import locks
 
 type Serve = Callable[..., str]
 
 
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    """`serve(answer, ...)`: the path of a UNIX socket that gives one answer per connection."""
-    with contextlib.ExitStack() as stack:
-        asked: list[bytes] = []
-
-        def start(*answers: bytes) -> str:
-            path = str(tmp_path / "s.sock")
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(path)
-            listener.listen(8)
-
-            def run() -> None:
-                for answer in answers:
-                    conn, _ = listener.accept()
-                    with conn:
-                        received = b""
-                        while data := conn.recv(1000):
-                            received += data
-                        asked.append(received)
-                        conn.sendall(answer)
-
-            thread = threading.Thread(target=run, daemon=True)
-            thread.start()
-            stack.callback(thread.join, 5)
-            return path
-
-        start.asked = asked  # type: ignore[attr-defined]
-        yield start
-
-
 def test_ctl_prints_the_answer(serve: Serve):
-    path = serve(b"a\nb\n\n")
+    path = serve(b"\na\nb\n\n")
     out = io.StringIO()
     assert client.ctl(["-S", path, "show", "info;", "show stat"], out) == 0
     assert out.getvalue() == "a\nb\n"
-    assert serve.asked == [b"show info; show stat\n"]  # type: ignore[attr-defined]
+    sent = b"set severity-output number; show info; show stat\n"
+    assert serve.asked == [sent]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    "answer", [b"Unknown command, but\n\n", b"Unsupported command: x\n\n", b"Permission denied\n\n"]
+    ("answer", "printed", "code"),
+    [
+        (b"Unknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\nUnknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\n[6]: Unknown command, but\n\n", "Unknown command, but\n", 1),
+        (b"\n[3]: Unsupported command: x\n\n", "Unsupported command: x\n", 1),
+        (b"\n[3]: No such server.\n\n", "No such server.\n", 1),
+        (b"\n1 (initial 1)\n\n[3]: No such server.\n\n", "1 (initial 1)\n\nNo such server.\n", 1),
+        (b"\n\n[3]: No such server.\n\n", "\nNo such server.\n", 1),
+        (b"\n[4]: changed\n\n", "changed\n", 0),
+        (b"\n[6]: done\n\n", "done\n", 0),
+        (b"\nA=1\n[3]: no message\n\n", "A=1\n[3]: no message\n", 0),
+        (b"\n\n", "", 0),
+    ],
 )
-def test_ctl_says_by_its_exit_code_that_it_was_refused(serve: Serve, answer: bytes):
-    assert client.ctl(["-S", serve(answer), "x"], io.StringIO()) == 1
+def test_ctl_says_by_its_exit_code_that_a_command_failed(
+    serve: Serve, answer: bytes, printed: str, code: int
+):
+    out = io.StringIO()
+    assert client.ctl(["-S", serve(answer), "x"], out) == code
+    assert out.getvalue() == printed
 
 
 def test_ctl_without_a_proxy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -157,7 +142,7 @@ def test_a_stale_socket_does_not_hide_a_live_one(monkeypatch: pytest.MonkeyPatch
         assert choose_socket(None) == live
 
 
-@pytest.mark.parametrize("program", [client.ctl, client.locks])
+@pytest.mark.parametrize("program", [client.ctl, locks])
 def test_help_names_the_usual_places(
     program: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
 ):
@@ -166,88 +151,6 @@ def test_help_names_the_usual_places(
     shown = "".join(capsys.readouterr().out.split())
     for path in client.USUAL_SOCKETS:
         assert path in shown
-
-
-# --- locks
-
-
-def figures(label: str, **changes: int) -> dict[str, object]:
-    names = ("locks", "unlocks", "waits", "wait_ns")
-    one: dict[str, object] = {f"{k}_{n}": 0 for k in ("read", "seek", "write") for n in names}
-    return {"label": label, "failed_upgrades": 0, "longest_wait_ns": 0, **one, **changes}
-
-
-def test_locks(serve: Serve):
-    out = io.StringIO()
-    assert client.locks(["-S", serve(b"Stats about Lock X:\n\n")], out) == 0
-    assert out.getvalue() == "Stats about Lock X:\n"
-    assert serve.asked == [b"show locks\n"]  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("option", "command"), [("--json", b"show locks json\n"), ("--reset", b"show locks reset\n")]
-)
-def test_options_of_locks(serve: Serve, option: str, command: bytes):
-    assert client.locks(["-S", serve(b"[]\n\n"), option], io.StringIO()) == 0
-    assert serve.asked == [command]  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("every", [False, True])
-def test_watch_shows_what_was_added(serve: Serve, monkeypatch: pytest.MonkeyPatch, every: bool):
-    def answer(locks: int, wait_ns: int) -> bytes:
-        one = figures("TASK_WQ", write_locks=locks, write_wait_ns=wait_ns, write_waits=locks // 10)
-        others = [figures("SERVER", read_locks=5), figures("OTHER")]
-        return json.dumps([one, *others]).encode() + b"\n\n"
-
-    path = serve(answer(1000, 0), answer(3000, 4_000_000))
-    clock = iter([10.0, 12.0])
-    naps: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(client.time, "sleep", sleep)
-    monkeypatch.setattr(client.time, "monotonic", lambda: next(clock))
-    out = io.StringIO()
-    assert client.locks(["-S", path, "--watch", "2", *(["--all"] if every else [])], out) == 0
-    text = out.getvalue().splitlines()
-    comment = "\n".join(line for line in text if line.startswith("#"))
-    assert "# TASK_WQ: " in comment
-    assert "docs/locking.md" in comment
-    lines = [line for line in text if line and not line.startswith("#")]
-    assert lines[0].split()[0] == "LOCK"
-    assert lines[1].split() == ["TASK_WQ", "1000", "100.0", "2.000", "2000.0", "0.0", "0.000"]
-    rest = [line.split()[:2] for line in lines[2:]]
-    assert rest == [["OTHER", "0"]] * every + [["SERVER", "0"]]
-    assert naps == [2.0, 2.0]
-
-
-def test_the_legend_explains_every_label_and_column():
-    text = client.legend(label.name for label in LABELS)
-    assert set(client.GUARDS) == {label.name for label in LABELS}
-    for name in ("locks/s", "waits/s", "wait ms/s", "ns/lock", "failed up/s", "longest ms"):
-        assert f"{name}: " in text
-        assert name in locks_table([], 1.0)
-    assert max(map(len, text.splitlines())) < 100
-
-
-def test_watch_of_something_else(serve: Serve, capsys: pytest.CaptureFixture[str]):
-    assert client.locks(["-S", serve(b"Permission denied\n\n"), "--watch"]) == 1
-    assert "no lock statistics" in capsys.readouterr().err
-    assert client.locks(["-S", "x", "--watch", "0"]) == 1
-    assert "above 0" in capsys.readouterr().err
-
-
-def test_table_is_ordered_by_waiting():
-    one = LockFigures("A", 10, 0, 0, 0, 0)
-    two = LockFigures("B", 1, 1, 2, 9_000_000, 5_000_000)
-    three = LockFigures("C", 0, 0, 0, 0, 0)
-    lines = locks_table([one, three, two], 2.0).splitlines()
-    assert [line.split()[0] for line in lines] == ["LOCK", "B", "A", "C"]
-    assert lines[1].split() == ["B", "0", "0.5", "4.500", "9000000.0", "1.0", "5.000"]
-    assert len({len(line) for line in lines}) == 1
 
 
 # --- dispatch

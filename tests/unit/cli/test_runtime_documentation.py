@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.cli import commands_activity
 from mtproxy.cli.client import DEFAULT_TIMEOUT, REFUSALS, USUAL_SOCKETS
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import (
@@ -54,3 +55,10 @@ def test_figures_and_texts() -> None:
     assert f"may have {MAX_PENDING} bytes; of a command, {MAX_WORDS} words" in flat
     assert f"`stats timeout` ({DEFAULT_TIMEOUT_MS // 1000} s)" in flat
     assert f"(`--timeout`, {DEFAULT_TIMEOUT:g} s)" in flat
+
+
+def test_figures_of_show_activity() -> None:
+    table = re.search(r"<!-- activity -->(.*?)<!-- end -->", PAGE, re.DOTALL)
+    assert table is not None
+    names = re.findall(r"^\| `(\w+)` \| \S", table[1], re.MULTILINE)
+    assert names == list(commands_activity.FIGURES)

@@ -201,3 +201,48 @@ def test_settings_do_not_change_between_equal_loads(tmp_path: Path) -> None:
     first, second = valid(load([path])), valid(load([path]))
     assert first == second
     assert replace(first.proxies[0], id=2) != second.proxies[0]
+
+
+def test_variables_made_of_each_other_do_not_grow_without_an_end(tmp_path: Path) -> None:
+    """Each line doubles the last value: 40 lines would make 10 TB."""
+    lines = "global\n setenv A0 x123456789\n"
+    for number in range(40):
+        lines += f' setenv A{number + 1} "$A{number}$A{number}"\n'
+    path = write(tmp_path / "a.cfg", lines)
+    settings, diagnostics = load([path])
+    assert settings is None
+    first = messages(diagnostics)[0]
+    # 10 bytes, doubled 12 times, are 40960; the next value would be longer than 65536
+    assert first.startswith(
+        f"parsing [{path}:15] : line too long: more than 65536 bytes with the value of 'A12' at"
+        " position "
+    )
+
+
+def test_presetenv_is_bounded_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.cfg", 'global\n presetenv B "${A}"\n')
+    settings, diagnostics = load([path], environ={"A": "x" * 65537})
+    assert settings is None
+    assert f"parsing [{path}:2] : line too long" in messages(diagnostics)[0]
+    assert valid(load([path], environ={"A": "x" * 65536})).environment["B"] == "x" * 65536
+
+
+def test_a_duplicate_server_does_not_hide_what_else_is_wrong_with_its_line(tmp_path: Path) -> None:
+    text = LISTEN.format("a", 80) + " server s 127.0.0.1:1\n server s nowhere::x wieght 3\n"
+    path = write(tmp_path / "a.cfg", text)
+    settings, diagnostics = load([path])
+    assert settings is None
+    found = messages(diagnostics)
+    assert len(found) == 3
+    assert "another server named 's' was already defined at line 7" in found[0]
+    assert "unknown keyword 'wieght'; did you mean 'weight'?" in found[1]
+    assert "nowhere" in found[2]
+
+
+def test_bad_times_name_the_units(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.cfg", "defaults\n timeout client 5x\n")
+    _, diagnostics = load([path])
+    assert (
+        "unexpected character 'x' (a time is a number and one of the units us, ms, s, m, h, d)"
+        in (messages(diagnostics)[0])
+    )

@@ -60,7 +60,7 @@ READ_AS = {
     ("BindSettings", "interface"): r"bind\.interface",
     ("BindSettings", "level"): r"bind\.level",
     ("BindSettings", "location"): r"\.location",
-    ("BindSettings", "maxconn"): r"listener_maxconn",
+    ("BindSettings", "maxconn"): r"bind\.maxconn",
     ("BindSettings", "mode"): r"bind\.mode",
     ("BindSettings", "name"): r"settings\.name or f\"sock-",
     ("BindSettings", "severity_output"): r"bind\.severity_output",

@@ -12,6 +12,7 @@ import pytest
 
 from mtproxy.base.settings import Address, AddressKind, LogSettings
 from mtproxy.log import targets
+from mtproxy.testing.waiting import PATIENCE
 
 LINE = b"<134>Nov 30 13:57:10 mtproxy[1]: " + b"x" * 150 + b"\n"
 #: more than any socket buffer or pipe takes
@@ -21,14 +22,14 @@ MANY = 20_000
 def udp_receiver() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(("127.0.0.1", 0))
-    sock.settimeout(5)
+    sock.settimeout(PATIENCE)
     return sock
 
 
 def unix_receiver(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sock.bind(str(path))
-    sock.settimeout(5)
+    sock.settimeout(PATIENCE)
     return sock
 
 
@@ -41,7 +42,7 @@ def unix_target(path: Path) -> targets.LogTarget:
     return targets.open_target(LogSettings(Address(AddressKind.UNIX, str(path), text=str(path))))
 
 
-def finishes(action, seconds: float = 10.0) -> bool:
+def finishes(action, seconds: float = PATIENCE) -> bool:
     """Whether `action()` returns: what must not block may not hang the test either."""
     thread = threading.Thread(target=action, daemon=True)
     thread.start()
@@ -66,7 +67,7 @@ def test_udp_over_ipv6():
     except OSError:
         pytest.skip("no IPv6 on this machine")
     with sink:
-        sink.settimeout(5)
+        sink.settimeout(PATIENCE)
         address = Address(AddressKind.UDP6, "::1", sink.getsockname()[1])
         target = targets.open_target(LogSettings(address))
         target.send(LINE)
@@ -86,7 +87,7 @@ def test_udp_nobody_listens_then_somebody_does():
     lost = target.dropped
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink:
         sink.bind(("127.0.0.1", port))
-        sink.settimeout(5)
+        sink.settimeout(PATIENCE)
         target.send(LINE)
         assert sink.recv(2000) == LINE
         target.send(LINE)
@@ -213,7 +214,7 @@ def test_abstract_socket():
     name = f"mtproxy-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sink:
         sink.bind(b"\0" + name.encode())
-        sink.settimeout(5)
+        sink.settimeout(PATIENCE)
         target = targets.open_target(LogSettings(Address(AddressKind.ABNS, name)))
         target.send(LINE)
         assert sink.recv(2000) == LINE
@@ -327,7 +328,7 @@ def test_file_is_appended_where_its_owner_stands(tmp_path: Path):
 def test_inherited_socket(kind: socket.SocketKind):
     ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
     with ours, theirs:
-        theirs.settimeout(5)
+        theirs.settimeout(PATIENCE)
         target = fd_target(ours.fileno())
         target.send(LINE)
         assert theirs.recv(2000) == LINE

@@ -13,7 +13,7 @@ import pytest
 from mtproxy.net.listener import Acceptor
 from mtproxy.sched.context import ThreadContext, ThreadShared
 from mtproxy.testing.pools import poll, run_with, running_pool
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 
 
 class Sessions:
@@ -35,9 +35,17 @@ class Limit:
 
     def __init__(self, left: int) -> None:
         self.left = left
+        #: places that were given back
+        self.cancelled = 0
 
     def full(self) -> bool:
         return self.left == 0
+
+    def admit(self) -> bool:
+        return self.left != 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
 
     def enter(self) -> None:
         self.left -= 1
@@ -96,7 +104,7 @@ def accept(scene: Scene, acceptor: Acceptor) -> int:
 def test_a_lone_thread_serves_what_it_accepts(scene: Scene) -> None:
     acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, open_gate())
     scene.connect(3)
-    assert poll(scene.ctx, 5) == [acceptor]
+    assert poll(scene.ctx, PATIENCE) == [acceptor]
     assert accept(scene, acceptor) == 3
     assert scene.ctx.activity.accepted == 3
     for (tid, sock, peer), client in zip(scene.sessions.started, scene.clients, strict=True):
@@ -116,8 +124,8 @@ def test_no_more_than_max_accept_at_once(scene: Scene) -> None:
     assert [accept(scene, acceptor) for _ in range(4)] == [2, 4, 5, 5]
     # level-triggered: what is left over is reported again
     scene.connect()
-    assert poll(scene.ctx, 5) == [acceptor]
-    assert poll(scene.ctx, 5) == [acceptor]
+    assert poll(scene.ctx, PATIENCE) == [acceptor]
+    assert poll(scene.ctx, PATIENCE) == [acceptor]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +190,7 @@ def test_a_full_gate_leaves_clients_in_the_kernels_queue(scene: Scene) -> None:
     assert accept(scene, acceptor) == 2, "a late run of a paused acceptor"
     gate.left = 1
     acceptor.resume()
-    assert poll(scene.ctx, 5) == [acceptor]
+    assert poll(scene.ctx, PATIENCE) == [acceptor]
     assert accept(scene, acceptor) == 3
     acceptor.resume()
     acceptor.resume()  # twice does no harm
@@ -296,7 +304,7 @@ def test_a_pool_of_threads_shares_a_listener() -> None:
 
         def play() -> None:
             clients.extend(socket.create_connection(sock.getsockname()) for _ in range(60))
-            wait_until(lambda: len(sessions.started) == 60, "all sessions", 10)
+            wait_until(lambda: len(sessions.started) == 60, "all sessions")
 
         run_with(pool, play, setup)
         for ctx in pool.contexts:

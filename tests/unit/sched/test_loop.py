@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -158,7 +159,7 @@ def test_a_message_ends_the_sleep(ctx: ThreadContext) -> None:
         wait_until(lambda: ctx.shared.sleeping, "the loop to sleep")
         ctx.shared.post(message)
 
-    make_patient(ctx.pool)
+    make_patient(ctx)
     with playing(poster):
         run_loop(ctx)
     assert idents == [threading.get_ident()]
@@ -215,7 +216,11 @@ def test_the_loop_wakes_for_a_shared_task(ctx: ThreadContext, variant: str) -> N
     assert monotonic_ms() >= tick
 
 
-def test_housekeeping_comes_with_the_second(ctx: ThreadContext) -> None:
+def test_housekeeping_comes_with_the_second(
+    ctx: ThreadContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now)
     kept: list[int] = []
     ctx.housekeepers.append(lambda ctx: kept.append(ctx.now))
     ctx.wall_offset = 0
@@ -306,7 +311,6 @@ def test_what_comes_while_a_thread_falls_asleep_is_seen(
 
     old = ctx.shared
     ctx.epoll.unregister(old.event_fd)
-    os.close(old.event_fd)
     ctx.shared = pool.shareds[0] = Falling(0, at)
     ctx.epoll.register(ctx.shared.event_fd, 1)
     ctx.epoll = FallingEpoll(ctx.epoll, at)  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mtproxy.sched.waitqueue import NEVER, SETTLE_MOST, WaitQueue, WaitQueueBase
+from mtproxy.sched.waitqueue import GRACE, NEVER, SETTLE_MOST, WaitQueue, WaitQueueBase
 from mtproxy.sched.waitqueue_variants import VARIANTS, MutexWaitQueue
 from mtproxy.sync import stats
 from mtproxy.sync.labels import LockLabel
@@ -581,6 +581,38 @@ def test_others_leave_a_collector_alone() -> None:
         finished(queue)
 
 
+def test_one_who_found_a_collector_hides_nothing() -> None:
+    """He says that nobody need come before the next tick, perhaps after the collector has said
+    when the next one is due. With that tick all is right again.
+    """
+    seen = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, far) = logging_queue(seq, 4, 99)
+        seq.wrap(SeekLock, "try_take_read", after="looked")
+        seq.wrap(SeekLock, "try_read_to_seek", after="tried")
+        b = Timer("b")
+        seq.spawn("a", queue.collect, 5, 0)
+        seq.spawn("b", queue.collect, 5, 1)
+        seq.spawn("queue", queue.queue, b, 6, 2)
+
+        def check() -> None:
+            got = seq.result("a") + seq.result("b")
+            assert got in ([a], [])
+            seen.add((len(got), queue.next_tick))
+            assert queue.next_tick <= 6
+            got += queue.collect(6, 0)
+            assert got == [a, b]
+            assert queue.next_tick == 99
+            assert far.wq_key is not None
+            finished(queue)
+
+        return check
+
+    assert explore(scenario) > 100
+    assert len(seen) > 1
+
+
 # -- who sleeps must be told ------------------------------------------------------------------
 
 
@@ -628,3 +660,60 @@ def test_the_order_of_announcing_and_looking_matters(variant: str) -> None:
     with pytest.raises(AssertionError) as caught:
         explore(lambda seq: sleeper_scenario(variant, seq, announce_first=False))
     assert any("looked" in note for note in caught.value.__notes__)
+
+
+# -- one watches ------------------------------------------------------------------------------
+
+
+def test_the_first_sleeper_watches_and_the_others_come_later(variant: str) -> None:
+    queue, _ = new_queue(variant, 100)
+    assert queue.wake_for(100) == 100
+    assert queue.wake_for(100) == 100 + GRACE
+    # a head that became earlier is watched by the next one who goes to sleep
+    assert queue.wake_for(50) == 50
+    assert queue.wake_for(50) == 50 + GRACE
+    queue.watched = NEVER  # the watching thread is awake
+    assert queue.wake_for(100) == 100
+
+
+def test_somebody_always_comes_in_time() -> None:
+    """Threads fall asleep and wake up while one queues an earlier task: in every interleaving each
+    comes at most GRACE after the expiry that it saw, and `watched` names no tick at which none does.
+    """
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, (a, b) = new_queue("seek", 100, 100)
+        until: dict[str, int] = {}
+        told: list[int] = []
+        queue.on_earlier = told.append
+
+        def sleep(name: str) -> None:
+            tick = queue.next_expiry(0)
+            seq.at("looked")
+            at = queue.wake_for(tick)
+            assert tick <= at <= tick + GRACE
+            until[name] = at
+
+        def sleep_and_wake() -> None:
+            tick = queue.next_expiry(0)
+            at = queue.wake_for(tick)
+            seq.at("asleep")
+            if at == tick:
+                queue.watched = NEVER
+            sleep("again")
+
+        seq.spawn("one", sleep, "one")
+        seq.spawn("two", sleep_and_wake)
+        seq.spawn("queue", queue.queue, b, 50, 1)
+
+        def check() -> None:
+            assert set(until) == {"one", "again"}
+            # who was asleep already when the task was queued is told of it
+            assert told == [50]
+            assert all(at in (50, 50 + GRACE, 100, 100 + GRACE) for at in until.values())
+            # a value that nobody stands for any more would let all oversleep
+            assert queue.watched == NEVER or queue.watched in until.values()
+
+        return check
+
+    assert explore(scenario) > 5

@@ -13,7 +13,7 @@ import pytest
 from mtproxy.sched.tasklet import Tasklet
 from mtproxy.sched.watchdog import Watchdog
 from mtproxy.testing.pools import run_with, running_pool
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 
 
 def thread(*, sleeping: bool = False) -> Any:
@@ -102,28 +102,30 @@ def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
     go_on = threading.Event()
 
     def a_step_that_blocks(_value: None) -> None:
-        assert go_on.wait(30)
+        assert go_on.wait(3 * PATIENCE)
 
     with running_pool(2, watchdog_ms=40) as pool:
-        dog = pool.watchdog
-        dog.out = out
 
         def play() -> None:
+            dog = pool.watchdog
+            assert dog is not None
+            dog.out = out
             pool.run_on(1, lambda ctx: Tasklet(ctx, a_step_that_blocks, "the blocker").wake())
             try:
-                wait_until(lambda: "the blocker" in said(out), "a report", 20)
+                wait_until(lambda: "the blocker" in said(out), "a report")
                 # the other thread still serves
                 served = threading.Event()
                 pool.run_on(0, lambda _ctx: served.set())
-                assert served.wait(20)
+                assert served.wait(PATIENCE)
             finally:
                 go_on.set()
-            wait_until(lambda: "makes progress again" in said(out), "the recovery", 20)
+            wait_until(lambda: "makes progress again" in said(out), "the recovery")
 
         run_with(pool, play)
         assert not pool.failed
         # on a busy machine another thread may have been slow as well
-        assert dog.reports >= 1
+        assert pool.watchdog is not None
+        assert pool.watchdog.reports >= 1
     text = said(out)
     assert "thread 2 has made no progress" in text
     assert "while running 'the blocker'" in text

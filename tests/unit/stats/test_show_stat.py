@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -76,6 +77,13 @@ EMPTY_BACKEND = (
     "0,0,0,0,0,0,0,-1,,,0,0,0,0,,,,,,,,,,,,,,http,leastconn,,,,,,,0,0,0,0,0,,,0,0,0,0,0,,,,,0,0,0,0,"
     "-," + ZEROS_24
 )
+
+
+@pytest.fixture(autouse=True)
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock stands still: seconds are compared."""
+    now = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now)
 
 
 @pytest.fixture

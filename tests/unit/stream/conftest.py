@@ -9,6 +9,7 @@ import pytest
 
 from mtproxy.sched.context import ThreadContext
 from mtproxy.testing.pools import clean_context
+from mtproxy.testing.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def listener(ctx: ThreadContext) -> Iterator[socket.socket]:
 def client(ctx: ThreadContext, listener: socket.socket) -> Iterator[socket.socket]:
     """The client's end of a connection whose other end is `accepted`."""
     with socket.create_connection(listener.getsockname()) as sock:
-        sock.settimeout(10)
+        sock.settimeout(PATIENCE)
         yield sock
 
 

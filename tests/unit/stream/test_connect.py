@@ -218,6 +218,8 @@ def run(
                 for name in ("connect", "failed_conns", "retries", "redispatches")
             },
             "sessions": [s.counters.conn_cur for s in be.servers],
+            "cum_sess": [s.counters.cum_sess for s in be.servers],
+            "sessions_so_far": be.sessions_so_far(),
         }
 
     back.setdefault("timeouts", Timeouts(connect=30))
@@ -267,19 +269,25 @@ def test_without_retries_the_first_refusal_counts(
 
 @pytest.mark.parametrize("redispatch", [-2, -1, 1, 2, 3])
 def test_several_active_servers_are_tried_without_a_pause(
-    ctx: ThreadContext, accepted: socket.socket, dead_port: int, redispatch: int
+    ctx: ThreadContext,
+    accepted: socket.socket,
+    dead_port: int,
+    redispatch: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever interval the option names, as HAProxy does with its round robin."""
+    monkeypatch.setattr(connect_module, "TURN_AROUND", 30_000)
     with listening() as sock:
         servers = [server_settings(1, dead_port), server_settings(2, port_of(sock))]
         started = monotonic_ms()
-        back = {"timeouts": Timeouts(connect=5000), "redispatch": redispatch, "retries": 3}
+        back = {"timeouts": Timeouts(connect=30_000), "redispatch": redispatch, "retries": 3}
         outcome = run(ctx, accepted, servers, **back)
-    assert monotonic_ms() - started < 1000
+    assert monotonic_ms() - started < 30_000
     assert (outcome["state"], outcome["tries"]) == ("ok", 1)
     assert (outcome["server"], outcome["redispatched"]) == ("s2", True)
     assert (outcome["redispatches"], outcome["retries"]) == ([1, 0], [1, 0])
     assert (outcome["connect"], outcome["sessions"]) == ([0, 1], [0, 1])
+    assert (outcome["cum_sess"], outcome["sessions_so_far"]) == ([1, 1], 1)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +359,7 @@ def test_redispatch_with_nowhere_to_go(
     outcome = run(ctx, accepted, [server_settings(1, dead_port)], redispatch=-1, retries=1)
     assert (outcome["state"], outcome["tries"], outcome["redispatched"]) == ("SC", 1, False)
     assert outcome["redispatches"] == [0]
+    assert (outcome["cum_sess"], outcome["sessions_so_far"]) == ([1], 1), "one session, not two"
 
 
 def test_a_server_that_does_not_answer(ctx: ThreadContext, accepted: socket.socket) -> None:

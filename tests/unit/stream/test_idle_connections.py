@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mtproxy.base.settings import Address, AddressKind, GlobalSettings, ProxySettings
-from mtproxy.net.connection import ENDED, IN, OUT
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.net.sockets import FAST_OPEN
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.server import Server
@@ -16,14 +19,17 @@ from mtproxy.stream.conf import BackConf
 from mtproxy.stream.connect import (
     IDLE_PER_SERVER,
     ServerMark,
+    close_ended,
     give_idle,
     is_quiet,
     prepare,
     purge_idle,
     reuse_kept,
+    shed_idle,
     take_idle,
 )
 from mtproxy.testing.proxies import Messages, server_settings
+from mtproxy.testing.threads import run_threads
 
 
 class FakeConnection:
@@ -79,12 +85,77 @@ def test_pool_max_conn(limit: int) -> None:
     assert kept(srv, 5) == limit
 
 
-def test_pool_max_conn_counts_all_threads() -> None:
+def leave_by_use(srv: Server) -> None:
+    task: Any = object()
+    while take_idle(task, srv):
+        pass
+
+
+def leave_by_time(srv: Server) -> None:
+    purge_idle(srv, 1 << 40)
+
+
+def leave_by_end(srv: Server) -> None:
+    for conn in srv.idle:
+        conn.ready |= READABLE | ENDED
+    close_ended(srv)
+
+
+def leave_by_change(srv: Server) -> None:
+    srv.shared.epoch += 1
+    purge_idle(srv, 0)
+
+
+def leave_by_shortage(srv: Server) -> None:
+    ctx: Any = SimpleNamespace(
+        room=SimpleNamespace(backends={"be": SimpleNamespace(servers=[srv])}), pipes=[]
+    )
+    while srv.idle:
+        assert shed_idle(ctx)
+
+
+@pytest.mark.parametrize(
+    "leave", [leave_by_use, leave_by_time, leave_by_end, leave_by_change, leave_by_shortage]
+)
+def test_pool_max_conn_counts_all_threads(leave: Callable[[Server], None]) -> None:
     one, other = servers(2, pool_max_conn=3)
     assert kept(one, 2) == 2
     assert kept(other, 5) == 1
-    one.idle.clear()
+    leave(one)
+    assert not one.idle
+    other.refresh()  # new connections know the server's present epoch
     assert kept(other, 5) == 3
+    assert kept(one, 1) == 0
+
+
+def test_pool_max_conn_when_another_thread_gives_meanwhile() -> None:
+    """Between the decision to keep a connection and keeping it, another thread decides too."""
+    one, other = servers(2, pool_max_conn=1)
+
+    class Meanwhile(deque[Any]):
+        def append(self, conn: Any) -> None:
+            assert kept(other, 1) == 0
+            super().append(conn)
+
+    one.idle = Meanwhile()
+    assert kept(one, 1) == 1
+
+
+def test_pool_max_conn_when_threads_give_at_once() -> None:
+    sides = servers(4, pool_max_conn=2)
+    step = threading.Barrier(len(sides), timeout=30)
+
+    def use(tid: int) -> None:
+        srv = sides[tid]
+        for _ in range(300):
+            step.wait()
+            kept(srv, 2)
+            step.wait()
+            assert sum(len(side.idle) for side in sides) == 2
+            step.wait()
+            leave_by_use(srv)
+
+    run_threads(len(sides), use)
 
 
 def test_a_purge_delay_of_zero_keeps_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mtproxy.http.chunked import ChunkedReader
 from mtproxy.net.connection import IN, OUT, Connection
-from mtproxy.sched.context import ThreadContext
+from mtproxy.sched.context import ThreadContext, ThreadShared
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 
 BUFFER = 16384
@@ -22,7 +22,7 @@ class Line:
     """A pump between two socket pairs: `feed` writes at one end, `take` reads at the other."""
 
     def __init__(self, stack: ExitStack, **options: Any) -> None:
-        self.ctx = ThreadContext(0, SimpleNamespace())  # type: ignore[arg-type]
+        self.ctx = ThreadContext(ThreadShared(0), SimpleNamespace())  # type: ignore[arg-type]
         self.feeder, source = _pair(stack)
         sink, self.reader = _pair(stack)
         tasklet: Any = None

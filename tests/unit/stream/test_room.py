@@ -11,9 +11,12 @@ import pytest
 
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.quota import Quota
 from mtproxy.sched.context import ThreadContext
-from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom
+from mtproxy.stream.room import FrontGate, ListenerRoom
+from mtproxy.sync import stats as lock_stats
 from mtproxy.testing.streams import make_front
+from mtproxy.testing.threads import run_threads
 
 
 def other_thread(ctx: ThreadContext, conns: int, waiting: int = 0) -> Any:
@@ -23,103 +26,82 @@ def other_thread(ctx: ThreadContext, conns: int, waiting: int = 0) -> Any:
     return shared
 
 
-def others(*sessions: int) -> list[FrontendCounters]:
-    """Frontend counters of other threads. One thread's may be negative."""
-    sides = []
-    for count in sessions:
-        counters = FrontendCounters()
-        counters.conn_cur = count
-        sides.append(counters)
-    return sides
-
-
 def gate_of(
     ctx: ThreadContext,
-    front: FrontRoom,
-    *,
-    process: int = 1000,
-    maxconn: int | None = None,
-    listener: int | None = None,
+    *limits: int,
     side_counters: list[FrontendCounters] | None = None,
 ) -> FrontGate:
-    """The gate of a listener of `front`."""
-    return FrontGate(ctx, ListenerRoom(front, 1, side_counters), process, maxconn, listener)
+    """The gate of a listener with these limits."""
+    quotas = tuple(Quota(limit) for limit in limits)
+    return FrontGate(ctx.tid, ListenerRoom(make_front(ctx), 1, side_counters, quotas))
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs", "maxconn", "full"),
-    [
-        (0, [], 1, False),
-        (1, [], 1, True),
-        (2, [3, 4], 10, False),
-        (3, [3, 4], 10, True),
-        (12, [-4, 1], 10, False),  # accepted here, ended there
-        (0, [], None, False),
-        (99, [99], None, False),
-    ],
+    ("limits", "room"), [((3,), 3), ((9, 2), 2), ((2, 9), 2), ((5, 4, 1), 1), ((1, 1, 1), 1)]
 )
-def test_a_frontends_own_limit(
-    ctx: ThreadContext, mine: int, theirs: list[int], maxconn: int | None, full: bool
-) -> None:
-    front = make_front(ctx, side_counters=others(*theirs))
-    front.frontend.counters.conn_cur = mine
-    assert gate_of(ctx, front, maxconn=maxconn).full() == full
-
-
-def test_a_frontends_limit_is_looked_up_anew_each_time(ctx: ThreadContext) -> None:
-    """Within one tick too: a burst of connections must not pass the limit."""
-    sides = others(0)
-    gate = gate_of(ctx, make_front(ctx, side_counters=sides), maxconn=2)
-    assert not gate.full()
-    sides[0].conn_cur = 2
+def test_the_narrowest_limit_counts(ctx: ThreadContext, limits: tuple[int, ...], room: int) -> None:
+    gate = gate_of(ctx, *limits)
+    for _ in range(room):
+        assert not gate.full()
+        assert gate.admit()
     assert gate.full()
+    assert not gate.admit()
+    for quota in gate.quotas:  # what the refused one had taken is free again
+        quota._check(room)
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "full"),
-    [
-        (0, [], False),
-        (4, [], False),
-        (5, [], True),
-        (2, [(2, 0)], False),
-        (2, [(2, 1)], True),  # one is on its way to that thread
-        (0, [(3, 0), (2, 0)], True),
-    ],
-)
-def test_the_limit_of_the_process(
-    ctx: ThreadContext, mine: int, theirs: list[tuple[int, int]], full: bool
-) -> None:
-    ctx.shared.conns = mine
-    for load in theirs:
-        other_thread(ctx, *load)
-    assert gate_of(ctx, make_front(ctx), process=5).full() == full
+def test_a_place_without_a_connection_is_given_back(ctx: ThreadContext) -> None:
+    gate = gate_of(ctx, 1, 1)
+    assert gate.admit()
+    gate.cancel()
+    assert gate.admit()
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "limit", "full"),
-    [(1, 1, 3, False), (1, 2, 3, True), (5, -3, 3, False), (9, 9, None, False)],
-)
-def test_a_listeners_own_limit(
-    ctx: ThreadContext, mine: int, theirs: int, limit: int | None, full: bool
-) -> None:
-    gate = gate_of(ctx, make_front(ctx), listener=limit, side_counters=others(theirs))
-    counters = gate.listener.counters
-    assert counters is not None
-    counters.conn_cur = mine
-    assert gate.full() == full
-    gate.enter()
-    assert (counters.conn_cur, counters.cum_conn) == (mine + 1, 1)
+def test_listeners_share_their_frontends_limit(ctx: ThreadContext) -> None:
+    shared = Quota(2)
+    front = make_front(ctx)
+    one, other = (FrontGate(ctx.tid, ListenerRoom(front, i, None, (shared,))) for i in (1, 2))
+    assert one.admit()
+    assert other.admit()
+    assert one.full()
+    assert not other.admit()
+
+
+def test_who_was_refused_is_told_of(ctx: ThreadContext) -> None:
+    gate = gate_of(ctx, 5, 1)
+    listener = gate.listener
+    assert gate.admit()
+    assert not gate.admit()
+    assert listener.leave(1), "another thread must look for what was left in the kernel's queue"
+    assert gate.admit()
+    assert not listener.leave(1)
+
+
+def test_a_limit_under_threads() -> None:
+    """Never more than allowed, and all places are free at the end."""
+    quota = Quota(3)
+    inside: list[None] = []
+
+    def use(tid: int) -> None:
+        for _ in range(2000):
+            if quota.enter(tid):
+                inside.append(None)
+                assert len(inside) <= 3
+                inside.pop()
+                quota.leave(tid)
+
+    lock_stats.configure(4)
+    run_threads(4, use)
+    quota._check(0)
 
 
 def test_entering_is_counted_where_it_happens(ctx: ThreadContext) -> None:
-    front = make_front(ctx)
-    gate = gate_of(ctx, front, maxconn=2)
+    gate = gate_of(ctx, 5, side_counters=[])
     gate.enter()
-    assert not gate.full()
     gate.enter()
-    assert gate.full()
-    counters = front.frontend.counters
-    assert (counters.conn_cur, counters.cum_conn) == (2, 2)
+    for counters in (gate.listener.front.frontend.counters, gate.listener.counters):
+        assert counters is not None
+        assert (counters.conn_cur, counters.cum_conn) == (2, 2)
 
 
 def test_connections_of_other_threads_are_read_once_a_tick(ctx: ThreadContext) -> None:
@@ -145,13 +127,27 @@ def test_a_paused_listener_comes_back_when_a_session_ends(
     stopping: bool,
     resumed: bool,
 ) -> None:
-    gate = SimpleNamespace(full=lambda: gate_full, enter=lambda: None)
+    gate: Any = SimpleNamespace(full=lambda: gate_full)
     front = make_front(ctx)
     acceptor = Acceptor(ctx, listener, lambda *_args: None, gate)
     front.room.acceptors.append(acceptor)
     acceptor.pause()
-    ctx.pool.stopping = stopping
-    front.after_session(ctx)
+    ctx.stopping = stopping
+    front.room.after_session(ctx)
     assert acceptor.paused != resumed
     assert (listener.fileno() in ctx.fdtab) == resumed
     acceptor.pause()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_thread_looks_for_what_another_was_refused(
+    ctx: ThreadContext, listener: socket.socket, wanted: bool
+) -> None:
+    gate: Any = SimpleNamespace(full=lambda: False)
+    room = make_front(ctx).room
+    acceptor = Acceptor(ctx, listener, lambda *_args: None, gate)
+    room.acceptors.append(acceptor)
+    room.after_session(ctx, wanted=wanted)
+    assert acceptor.tasklet.queued == wanted
+    acceptor.pause()
+    ctx.urgent.clear()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
+from mtproxy.sync import locks as locks_module
 from mtproxy.sync import stats
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -40,12 +42,19 @@ def test_drop_of_a_free_lock_is_an_error(lock: Lock) -> None:
         lock.drop(0)
 
 
-def test_a_wait_is_counted_and_timed(lock: Lock) -> None:
+def test_a_wait_is_counted_and_timed(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     lock.take(0)
     started = threading.Event()
 
-    def wait() -> None:
+    def clock() -> int:
+        """What a thread that found the lock taken looks at, before it sleeps."""
+        now = time.perf_counter_ns()
         started.set()
+        return now
+
+    monkeypatch.setattr(locks_module, "perf_counter_ns", clock)
+
+    def wait() -> None:
         lock.take(1)
         lock.drop(1)
 

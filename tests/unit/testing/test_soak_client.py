@@ -12,6 +12,7 @@ from mtproxy.testing.origin import Origin
 from mtproxy.testing.payload import payload
 from mtproxy.testing.server import Server
 from mtproxy.testing.soak_client import Client, Shared, some_size
+from mtproxy.testing.waiting import PATIENCE
 from mtproxy.testing.wire import Wire
 
 
@@ -26,10 +27,15 @@ class Lines(Shared):
         self.lines.append(line)
 
 
-def run(server: Server, kind: Callable[[Client], None], monkeypatch: pytest.MonkeyPatch) -> Lines:
+def run(
+    server: Server,
+    kind: Callable[[Client], None],
+    monkeypatch: pytest.MonkeyPatch,
+    deadline: float = PATIENCE,
+) -> Lines:
     monkeypatch.setattr(soak_client, "_KINDS", ((kind, 1.0),))
     shared = Lines(3)
-    Client("c", server.port, shared, random.Random(1), deadline=1.0).run()
+    Client("c", server.port, shared, random.Random(1), deadline).run()
     return shared
 
 
@@ -99,7 +105,7 @@ def test_a_hang_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             Client, "_head", lambda *_, **__: b"GET /stall HTTP/1.1\r\nhost: a\r\n\r\n"
         )
-        shared = run(origin, Client.get_length, monkeypatch)
+        shared = run(origin, Client.get_length, monkeypatch, 0.5)
     assert [line["fatal"] for line in shared.lines] == ["hung"]
 
 
