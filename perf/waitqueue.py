@@ -70,7 +70,7 @@ class Seek(WaitQueue[Timer]):
 
 
 class SeekEach(WriteWaitQueue[Timer]):
-    """R for each look, S for the scan, an upgrade to W and back for each entry; queueing under W."""
+    """R for a look, S for the scan, up to W and back for each entry; queueing under W."""
 
     __slots__ = ()
 

@@ -678,11 +678,11 @@ def test_the_first_sleeper_watches_and_the_others_come_later(variant: str) -> No
 
 def test_somebody_always_comes_in_time() -> None:
     """Threads fall asleep and wake up while one queues an earlier task: in every interleaving each
-    comes at most GRACE after the expiry that it saw, and `watched` names no tick at which none does.
+    comes at most GRACE after the expiry that it saw, and at the tick in `watched` one does come.
     """
 
     def scenario(seq: Sequencer) -> Callable[[], None]:
-        queue, (a, b) = new_queue("seek", 100, 100)
+        queue, (_, b) = new_queue("seek", 100, 100)
         until: dict[str, int] = {}
         told: list[int] = []
         queue.on_earlier = told.append
