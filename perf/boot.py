@@ -107,7 +107,7 @@ def compared(series: Sequence[Series], threads: int, maxconn: int, *, over: bool
     return [
         growth(f"start, {mark}: growth by maxconn / {MOST_MS:g} ms", many, few, "start", MOST_MS),
         growth(f"memory, {mark}: growth by maxconn / {MOST_MB:g} MB", many, few, "memory", MOST_MB),
-        ratio(f"CPU, {mark}: maxconn {maxconn:,} / {FEW:,}", many["CPU"], few["CPU"]),
+        growth(f"CPU, {mark}: growth by maxconn / {MOST_MS:g} ms", many, few, "CPU", MOST_MS),
         ratio(f"start, {mark}: scan full / highest", full["start"], many["start"]),
         ratio(f"CPU, {mark}: scan full / highest", full["CPU"], many["CPU"]),
     ]

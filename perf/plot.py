@@ -36,8 +36,8 @@ def ticks(low: float, high: float, wanted: int = 6) -> list[float]:
     """Round numbers from at most `low` to at least `high`: multiples of 1, 2 or 5 times a power of
     ten, about `wanted` of them.
     """
-    if high <= low:
-        high = low + (abs(low) or 1.0)
+    if high - low <= 1e-9 * max(1e-9, abs(low), abs(high)):  # no span that floats could divide
+        high = low + (abs(low) if abs(low) > 1e-9 else 1.0)
     raw = (high - low) / max(1, wanted - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)

@@ -70,6 +70,7 @@ def test_growth_by_maxconn() -> None:
     found = {one.name: one for one in boot.compared(series, 64, boot.MANY, over=True)}
     start = found["start, 64 threads (over-subscribed): growth by maxconn / 10 ms"]
     memory = found["memory, 64 threads (over-subscribed): growth by maxconn / 40 MB"]
+    assert "CPU, 64 threads (over-subscribed): growth by maxconn / 10 ms" in found
     assert (start.values, start.met) == ((0.4, 0.4), True)
     assert (memory.values, memory.met) == ((1.5, 1.5), False)
     assert found["CPU, 64 threads (over-subscribed): scan full / highest"].median > 19
