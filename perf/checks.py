@@ -19,6 +19,7 @@ from mtproxy.sched.waitqueue_variants import VARIANTS
 from mtproxy.testing import procfs
 from mtproxy.testing.program import Program
 from perf.results import Ratio, interleave, ratio
+from perf.runqueue import activity
 from perf.suite import Benchmark, Outcome, Say, add_seconds, pick, series_of
 
 #: addresses and ports the servers are spread over: client ports are used again after a while
@@ -52,15 +53,6 @@ backend be
 """
 
 
-def checks_done(proxy: Program) -> int:
-    """Shared tasks that were run, by all threads; each is a check."""
-    for line in proxy.cli("show activity").splitlines():
-        name, _, values = line.partition(":")
-        if name.strip() == "tasksw":
-            return int(values.split()[0])
-    raise RuntimeError("show activity has no line tasksw")
-
-
 def lock_of(proxy: Program, label: str) -> dict[str, Any]:
     """The figures of one label, at this moment."""
     found: list[dict[str, Any]] = json.loads(proxy.cli("show locks json"))
@@ -71,11 +63,12 @@ def measure_one(proxy: Program, threads: int, seconds: float) -> dict[str, float
     """The running proxy's checks and what they cost, for `seconds`."""
     time.sleep(WARM_UP)
     proxy.cli("show locks reset TASK_WQ")
-    cpu, done, begin = procfs.cpu_seconds(proxy.pid), checks_done(proxy), time.monotonic()
+    cpu, done, begin = procfs.cpu_seconds(proxy.pid), activity(proxy)["tasksw"], time.monotonic()
     time.sleep(seconds)
     lock = lock_of(proxy, "TASK_WQ")
     took = time.monotonic() - begin
-    done, cpu = checks_done(proxy) - done, procfs.cpu_seconds(proxy.pid) - cpu
+    # shared tasks that were run: checks are the only ones
+    done, cpu = activity(proxy)["tasksw"] - done, procfs.cpu_seconds(proxy.pid) - cpu
     if not done:
         raise RuntimeError("no check was made")
     waited = sum(lock[f"{kind}_wait_ns"] for kind in ("read", "seek", "write"))

@@ -1,10 +1,10 @@
 """The global wait queue: timers of tasks that any thread of the pool may run.
 
 Entries are `(tick, sequence, task)` in a sorted list, `tick` in ms of the monotonic clock; equal
-ticks fire in order of queueing. `task.wq_key` is `(tick, sequence)` while the task is queued, else
-None; it is written under W alone. `task.expire` is the tick at which the task wants to run, or
-None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry fires,
-the task is queued again instead of being returned.
+ticks fire in order of queueing. `task.wq_key` is `(tick, sequence)` while the task has an entry,
+else None; it is written under the lock alone. `task.expire` is the tick at which the task wants to
+run, or None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry
+fires, the task is queued again instead of being returned.
 
 Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, or `unlink` that
 returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
@@ -14,17 +14,26 @@ once. Others only `move` or `unlink` it, which do nothing to a task that is not 
 lock is taken. `WaitQueue`, the one that is used, has a SeekLock with label TASK_WQ: it guards the
 entries, every queued task's `wq_key`, and `expire` against all methods here. They may be called by
 any thread that holds no lock whose label stands after TASK_WQ. What it is compared with stands in
-`mtproxy.sched.waitqueue_variants`.
+`mtproxy.sched.waitqueue_variants`. Neither `collect` nor `queue` of a task that is not queued ever
+waits for another thread that changes the queue.
 
-`next_tick` is the first entry's tick (NEVER if there is none), kept as a plain attribute so that
-each loop turn can compare it with the clock without any lock. It is stored under W by whoever
-changes the head. A reader may see the value of a moment ago:
+`next_tick` is at most the first entry's tick (NEVER if there is none), kept as a plain attribute so
+that each loop turn can compare it with the clock without any lock. It is stored under W by whoever
+changes the head, and in passing by `collect`. A reader may see the value of a moment ago:
 
 - Too early a value costs a look at the queue that finds nothing.
-- Too late a value can only mean that a task was queued just now, at an earlier tick. A thread that
-  is awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps
+- Too late a value can mean that a task was queued just now, at an earlier tick. A thread that is
+  awake sees it on its next turn. A thread that goes to sleep must first announce that it sleeps
   and then read `next_tick`; `queue` and `move` store `next_tick` first and then call `on_earlier`,
   which wakes an announced sleeper. Whichever comes second sees what the other has stored.
+- Or, for the rest of one tick, that a thread is collecting, see `collect`.
+
+A task that is queued behind the head takes no lock: the call is logged in a deque, and whoever next
+has W works the log in. `queue` logs first and then reads `next_tick`; who has W stores `next_tick`
+first and then looks into the log. Both pass the deque's mutex in between, so if the head has become
+later than the logged task, one of the two notices.
+
+`watched` lets one of the sleeping threads watch for the first expiry, see `wake_for`.
 """
 
 from __future__ import annotations
