@@ -18,6 +18,7 @@ from perf import (
     http,
     locks,
     machine,
+    profiling,
     results,
     runqueue,
     start,
@@ -36,6 +37,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     runqueue.BENCHMARK,
     boot.BENCHMARK,
     locks.BENCHMARK,
+    profiling.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

@@ -269,6 +269,8 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
+    #: calls, CPU and latency of tasks are measured: "on", "auto" or "off"
+    profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
 

@@ -15,7 +15,7 @@ from mtproxy.base.report import say
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import CliSession, Level
 from mtproxy.cli.server import BATCH, serve
-from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.net.connection import ENDED, ERR, HUP, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class CliConnection:
     def __init__(self, session: CliSession, gate: CliGate) -> None:
         self.session = session
         self.gate = gate
+        session.pause = self.pause
+        session.wake = self.wake
 
     def attach(self, task: Task, conn: Connection) -> None:
         """Say which task runs it and which connection it serves, before its first run."""
@@ -191,6 +193,20 @@ class CliConnection:
             self.task.wake()
             await park()
             self.task.queue = conn.ctx.normal
+
+    async def pause(self, ms: int) -> None:
+        """Wait until `wake` is called, for `ms` at most; may return early. BrokenPipeError when the
+        client has gone: closed its connection, that is, not only its sending side.
+        """
+        conn = self.conn
+        if conn.ready & (HUP | ERR):
+            raise BrokenPipeError(errno.EPIPE, "the client has gone")
+        self.task.set_expire(conn.ctx.now + ms)
+        await park()
+
+    def wake(self) -> None:
+        """End a `pause`. Any thread."""
+        self.conn.ctx.shared.post(lambda _ctx: self.task.wake())
 
     async def _wait(self, deadline: int) -> None:
         """Park until something happens. Raises TimeoutError at `deadline`."""

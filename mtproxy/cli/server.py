@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliSession
+from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliError, CliSession
 
 type ReadSome = Callable[[], Awaitable[bytes]]
 type WriteAll = Callable[[bytes], Awaitable[None]]
@@ -56,6 +56,23 @@ async def _write_answer(session: CliSession, command: str, write_all: WriteAll) 
             size = 0
     if size:
         await write_all(encode("".join(pieces)))
+    if session.follow is not None:
+        await _follow(session, write_all)
+
+
+async def _follow(session: CliSession, write_all: WriteAll) -> None:
+    """Send what comes, for as long as something comes and the client is there."""
+    stream = session.follow
+    assert stream is not None
+    try:
+        async for piece in stream:
+            await write_all(piece)
+    except CliError as error:
+        await write_all(encode(session.severity_prefix(error.severity) + error.text + "\n"))
+    finally:
+        session.follow = None
+        await stream.aclose()
+    await write_all(encode(session.end_of_answer()))
 
 
 def encode(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The configuration as it was understood, as text in one stable form (`-c -dC`, golden tests).
+"""The configuration as it was understood, as text in one stable form (golden tests).
 
 Only what differs from the default is shown; places in files are not. Pure.
 """

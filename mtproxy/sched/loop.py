@@ -82,7 +82,8 @@ def run_loop(ctx: ThreadContext) -> None:
             if watching:
                 watching = False
                 wait_queue.watched = NEVER
-        now = ctx.now = monotonic_ns() // 1_000_000
+        turn_ns = ctx.turn_ns = monotonic_ns()
+        now = ctx.now = turn_ns // 1_000_000
 
         # --- descriptors
         if events:
@@ -134,12 +135,13 @@ def run_loop(ctx: ThreadContext) -> None:
                     report_failure(ctx, "housekeeping")
 
         # --- tasklets: mostly there are normal ones only
+        run = ctx.run_some  # another one while tasks are profiled, see sched.profiled
         if urgent or bulk:
-            run_classes(ctx, depth, run_some)
+            run_classes(ctx, depth, run)
         elif normal:
             if len(normal) > depth:
                 activity.long_rq += 1
-            run_some(ctx, normal, depth)
+            run(ctx, normal, depth)
         else:
             activity.empty_rq += 1
         for flush in ctx.flushers:

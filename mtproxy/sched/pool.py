@@ -87,6 +87,8 @@ class Pool:
         self.wait_queue_budget = DEFAULT_WAIT_QUEUE_BUDGET
         self.cpu_map = dict(cpu_map or {})
         self.max_events = max_events
+        #: on, auto or off, changed by sched.profiled
+        self.task_profiling = "off"
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()

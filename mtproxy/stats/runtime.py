@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
+    from mtproxy.sched.sampler import Sampler
 
 PRODUCT = "mtproxy"
 #: date of the version, as `show info` and `-v` print it
@@ -114,6 +115,8 @@ class Runtime:
         self.rates = Rates(self)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
+        #: the profiling session that runs; thread 0 only
+        self.sampler: Sampler | None = None
 
     def set_backends(self, backends: Mapping[str, BackendShared]) -> None:
         """Say what all threads share of each backend. Before the threads start."""

@@ -106,7 +106,7 @@ def test_the_dump_goes_to_standard_output(
     assert check(tmp_path, GOOD, dump=True)[0] == 0
     text = capsys.readouterr().out
     assert "frontend f\n" in text
-    assert "        address = ipv4@0.0.0.0:80\n" in text
+    assert "    bind ipv4@0.0.0.0:80 id 1\n" in text
 
 
 @pytest.mark.parametrize(
