@@ -119,7 +119,7 @@ def checks(options: argparse.Namespace, say: Say) -> Outcome:
     cores = len(os.sched_getaffinity(0))
     ratios = []
     for n in options.threads:
-        many = " (more than cores)" if n > cores else ""
+        many = " (over-subscribed)" if n > cores else ""
         waiting = pick(series, f"seek nbthread {n}", "waiting")
         title = f"waiting for TASK_WQ, seek, {n} threads{many} / the {MOST_WAITING} % allowed"
         shares = tuple(value / MOST_WAITING for value in waiting.values)
@@ -131,6 +131,15 @@ def checks(options: argparse.Namespace, say: Say) -> Outcome:
                     "checks rate", "checks/s"
                 )
                 ratios.append(ratio(name, above, below))
+    fit = max((n for n in options.threads if n <= cores), default=None)
+    for n in options.threads:
+        if fit is None or n <= cores:
+            continue
+        for name in VARIANTS:
+            for metric, what in (("per CPU second", "checks per CPU second"), ("rate", "checks/s")):
+                above, below = (pick(series, f"{name} nbthread {k}", metric) for k in (n, fit))
+                title = f"over-subscribed: {what}, {name}, {n} threads / {fit}"
+                ratios.append(ratio(title, above, below))
     settings: dict[str, object] = {
         "servers": options.servers,
         "inter": options.inter,

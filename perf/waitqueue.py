@@ -238,13 +238,18 @@ def _spin_ns(turns: int) -> int:
     return thread_time_ns() - begin
 
 
+def title_of(name: str, threads: int) -> str:
+    """A variant's name, or the beginning of a ratio's."""
+    return f"{name}, {threads} thread{'s' * (threads > 1)}"
+
+
 def waitqueue(options: argparse.Namespace, say: Say) -> Outcome:
     """Each queue with each number of threads."""
     if sys._is_gil_enabled():
         raise RuntimeError("this needs a Python without the global interpreter lock")
     stats.configure(max(options.threads))
     spin = spin_count(options.work)
-    variants = {f"{name}, {n} threads": (name, n) for n in options.threads for name in QUEUES}
+    variants = {title_of(name, n): (name, n) for n in options.threads for name in QUEUES}
 
     def measure(title: str) -> dict[str, float]:
         name, threads = variants[title]
@@ -256,11 +261,11 @@ def waitqueue(options: argparse.Namespace, say: Say) -> Outcome:
     cores = len(os.sched_getaffinity(0))
 
     def compare(metric: str, above: str, below: str, n: int, bound: float | None = None) -> Ratio:
-        many = " (more than cores)" if n > cores else ""
+        many = " (over-subscribed)" if n > cores else ""
         return ratio(
-            f"{metric}, {n} threads{many}: {above} / {below}",
-            pick(series, f"{above}, {n} threads", metric),
-            pick(series, f"{below}, {n} threads", metric),
+            f"{title_of(metric, n)}{many}: {above} / {below}",
+            pick(series, title_of(above, n), metric),
+            pick(series, title_of(below, n), metric),
             bound,
         )
 
@@ -278,8 +283,8 @@ def waitqueue(options: argparse.Namespace, say: Say) -> Outcome:
             continue
         for name in ("seek", "write", "mutex"):
             for metric in ("rate", "all"):
-                above, below = (pick(series, f"{name}, {k} threads", metric) for k in (n, fit))
-                title = f"over-subscription, {name}, {metric}: {n} threads / {fit}"
+                above, below = (pick(series, title_of(name, k), metric) for k in (n, fit))
+                title = f"over-subscribed: {metric} of {name}, {n} threads / {fit}"
                 ratios.append(ratio(title, above, below))
     settings: dict[str, object] = {
         name: getattr(options, name) for name in ("timers", "inter", "work", "rounds", "seconds")

@@ -309,8 +309,8 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         if self.next_tick > now:
             return []
         lock = self.lock
-        # In every case: nobody need come before the next tick. He would find this thread at it, or
-        # the one that is in this thread's way; and again and again if that has lost its processor.
+        # In every case no other thread need come before the next tick. It would find this one at
+        # it, or the one that is in the way; again and again if that has lost its processor.
         if not lock.try_take_read(tid):
             self.next_tick = now + 1
             return []
