@@ -14,6 +14,7 @@ from mtproxy.testing.program import find_tool
 from perf import (
     boot,
     cells,
+    checks,
     clients,
     http,
     locks,
@@ -24,6 +25,7 @@ from perf import (
     sampling,
     start,
     tcp,
+    waitqueue,
 )
 from perf.suite import Benchmark
 
@@ -34,6 +36,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     start.BENCHMARK,
     runqueue.BENCHMARK,
     boot.BENCHMARK,
+    waitqueue.BENCHMARK,
+    checks.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
     sampling.BENCHMARK,

@@ -65,6 +65,8 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.runqueue-depth", "int", 0),
     Tune("tune.sndbuf.client", "size", 0),
     Tune("tune.sndbuf.server", "size", 0),
+    # mtproxy's own, for comparisons: the variants of sched.waitqueue_variants
+    Tune("tune.wait-queue", "word", words=("seek", "write", "mutex")),
     Tune("tune.applet.zero-copy-forwarding", "switch", no_effect="there are no applets"),
     Tune("tune.buffers.limit", "int", no_effect=_ALLOC),
     Tune("tune.buffers.reserve", "int", no_effect=_ALLOC),
