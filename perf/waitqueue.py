@@ -85,7 +85,7 @@ class SeekEach(WriteWaitQueue[Timer]):
             if self.next_tick > now:
                 break
             lock.seek_to_write(tid)
-            tasks += self._take_out(1, now)
+            tasks += self._take_out(now, 1)
             lock.write_to_seek(tid)
         lock.drop_seek(tid)
         return tasks
@@ -103,7 +103,7 @@ class WriteOnce(WriteWaitQueue[Timer]):
             return []
         self.lock.take_write(tid)
         try:
-            return self._take_out(self._count_due(now, budget), now)
+            return self._take_out(now, budget)
         finally:
             self.lock.drop_write(tid)
 

@@ -1,7 +1,9 @@
 """The global wait queue: timers of tasks that any thread of the pool may run.
 
-Entries are `(tick, sequence, task)` in a sorted list, `tick` in ms of the monotonic clock; equal
-ticks fire in order of queueing. `task.wq_key` is `(tick, sequence)` while the task has an entry,
+Entries are ordered by `(tick, sequence)`, `tick` in ms of the monotonic clock; equal ticks fire in
+order of queueing. They stand in a bucket for each tick, and the ticks in a SortedList: with
+thousands of timers most ticks have a bucket already, and what is due is taken out bucket by bucket.
+`task.wq_key` is `(tick, sequence)` while the task has an entry,
 else None; it is written under the lock alone. `task.expire` is the tick at which the task wants to
 run, or None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry
 fires, the task is queued again instead of being returned.
@@ -39,10 +41,12 @@ later than the logged task, one of the two notices.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from itertools import islice
+from typing import Any, ClassVar, Protocol, cast
+
+from sortedcontainers import SortedList
 
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.seeklock import SeekLock
@@ -68,13 +72,16 @@ class SharedTask(Protocol):
 class WaitQueueBase[T: SharedTask](ABC):
     """The entries, and what is done to them under the lock that a subclass has."""
 
-    __slots__ = ("_entries", "_sequence", "next_tick", "on_earlier", "watched")
+    __slots__ = ("_buckets", "_count", "_sequence", "_ticks", "next_tick", "on_earlier", "watched")
 
     #: the loop asks `next_expiry` and calls `collect` in each turn, and never reads `next_tick`
     PEEKS_LOCKED: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self._entries: list[tuple[int, int, T]] = []
+        #: the ticks that have a bucket, and the buckets: sequence -> task, in order
+        self._ticks: SortedList[int] = SortedList()
+        self._buckets: dict[int, dict[int, T]] = {}
+        self._count = 0
         self._sequence = 0
         #: tick of the first entry, or NEVER; read by any thread without the lock
         self.next_tick = NEVER
@@ -128,31 +135,24 @@ class WaitQueueBase[T: SharedTask](ABC):
         return tick + GRACE
 
     @abstractmethod
-    def _check(self, tid: int = 0) -> None:
-        """Assert the invariants; any thread that holds no lock."""
+    def _check(self, tid: int = 0, *, at_rest: bool = True) -> None:
+        """Assert the invariants; any thread that holds no lock. `at_rest`: no other thread uses the
+        queue meanwhile, so that `next_tick` is exact.
+        """
 
     def __len__(self) -> int:
         """Number of entries now; a snapshot."""
-        return len(self._entries)
+        return self._count
 
     # -- under the lock --------------------------------------------------------------------------
 
-    def _count_due(self, now: int, budget: int) -> int:
-        """How many entries are due, `budget` at most. S is enough for this one."""
-        due = 0
-        for entry in self._entries:
-            if entry[0] > now or due == budget:
-                break
-            due += 1
-        return due
-
-    def _take_out(self, due: int, now: int) -> list[T]:
-        """Remove the first `due` entries; return the tasks, except postponed and disarmed ones."""
+    def _take_out(self, now: int, budget: int) -> list[T]:
+        """Remove the entries that are due, `budget` at most; return their tasks, except postponed
+        and disarmed ones.
+        """
         tasks: list[T] = []
         postponed: list[tuple[int, T]] = []
-        taken = self._entries[:due]
-        del self._entries[:due]
-        for _, _, task in taken:
+        for task in self._pop(now, budget):
             task.wq_key = None
             # a postponement made under R was before this and is seen, or finds wq_key gone
             expire = task.expire
@@ -166,6 +166,26 @@ class WaitQueueBase[T: SharedTask](ABC):
             self._add(expire, task)
         self._settle()
         return tasks
+
+    def _pop(self, now: int, budget: int) -> list[T]:
+        """Remove the first entries that are due, `budget` at most; returns what they were for."""
+        ticks = self._ticks
+        taken: list[T] = []
+        while budget > 0 and ticks:
+            tick = ticks[0]
+            if tick > now:
+                break
+            bucket = self._buckets[tick]
+            if len(bucket) <= budget:
+                ticks.pop(0)
+                del self._buckets[tick]
+                taken += bucket.values()
+                budget -= len(bucket)
+            else:
+                taken += [bucket.pop(sequence) for sequence in list(islice(bucket, budget))]
+                budget = 0
+        self._count -= len(taken)
+        return taken
 
     def _place(self, task: T, tick: int) -> bool:
         """Queue the task, or queue it anew if its entry is later; whether the head is earlier."""
@@ -198,26 +218,48 @@ class WaitQueueBase[T: SharedTask](ABC):
     def _add(self, tick: int, task: T) -> None:
         self._sequence = sequence = self._sequence + 1
         task.wq_key = (tick, sequence)
-        # sequences are unique, so tasks are never compared for order
-        insort(self._entries, (tick, sequence, task))
+        bucket = self._buckets.get(tick)
+        if bucket is None:
+            bucket = self._buckets[tick] = {}
+            self._ticks.add(tick)
+        bucket[sequence] = task
+        self._count += 1
 
     def _remove(self, key: tuple[int, int], task: T) -> None:
-        entries = self._entries
-        position = bisect_left(entries, key)
-        if position == len(entries) or entries[position][:2] != key:
+        tick, sequence = key
+        bucket = self._buckets.get(tick)
+        if bucket is None or bucket.pop(sequence, None) is not task:
             raise ValueError(f"{task!r} is not in the wait queue at {key}")
-        del entries[position]
+        if not bucket:
+            del self._buckets[tick]
+            self._ticks.remove(tick)
+        self._count -= 1
 
     def _settle(self) -> None:
         """The last step of every change: tell what is first."""
-        entries = self._entries
-        self.next_tick = entries[0][0] if entries else NEVER
+        ticks = self._ticks
+        self.next_tick = ticks[0] if ticks else NEVER
 
-    def _check_entries(self) -> None:
-        keys = [entry[:2] for entry in self._entries]
+    def _entries(self) -> list[tuple[int, int, T]]:
+        """All entries in order: (tick, sequence, task). For tests."""
+        return [
+            (tick, sequence, task)
+            for tick in self._ticks
+            for sequence, task in self._buckets[tick].items()
+        ]
+
+    def _check_entries(self, *, at_rest: bool) -> None:
+        # not in the type stubs, but public in all but name: the library's own tests use it
+        cast(Any, self._ticks)._check()
+        assert set(self._ticks) == set(self._buckets)
+        assert all(self._buckets.values()), "an empty bucket"
+        entries = self._entries()
+        keys = [entry[:2] for entry in entries]
         assert keys == sorted(set(keys))
-        assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
-        for tick, sequence, task in self._entries:
+        assert len(entries) == self._count
+        if at_rest:
+            assert self.next_tick == (self._ticks[0] if self._ticks else NEVER)
+        for tick, sequence, task in entries:
             assert task.wq_key == (tick, sequence), (task, tick, sequence)
             assert sequence <= self._sequence
             assert task.expire is None or task.expire >= tick, (task, tick)
@@ -323,7 +365,7 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         lock.seek_to_write(tid)
         try:
             self._work_in()
-            return self._take_out(self._count_due(now, budget), now)
+            return self._take_out(now, budget)
         finally:
             lock.drop_write(tid)
 
@@ -332,7 +374,7 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
 
     def __len__(self) -> int:
         """Number of tasks that wait; a snapshot."""
-        return len(self._entries) + len(self._log)
+        return self._count + len(self._log)
 
     # -- under W --------------------------------------------------------------------------------
 
@@ -344,14 +386,14 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
     def _settle(self) -> None:
         """Work the log in, SETTLE_MOST calls at most, and tell what is first."""
         log = self._log
-        entries = self._entries
+        ticks = self._ticks
         for _ in range(SETTLE_MOST):
             if log:
                 # under W nobody else removes
                 tick, task = log.popleft()
                 self._insert(task, tick)
                 continue
-            self.next_tick = entries[0][0] if entries else NEVER
+            self.next_tick = ticks[0] if ticks else NEVER
             # The deque's own mutex orders this store and `append`: who appended before is seen
             # here, who appends from now on sees the new `next_tick` afterwards.
             log.rotate(0)
@@ -364,11 +406,11 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         while self._log:
             self._settle()
 
-    def _check(self, tid: int = 0) -> None:
+    def _check(self, tid: int = 0, *, at_rest: bool = True) -> None:
         self.lock._check()
         self.lock.take_write(tid)
         try:
             self._settle_all()
-            self._check_entries()
+            self._check_entries(at_rest=at_rest)
         finally:
             self.lock.drop_write(tid)

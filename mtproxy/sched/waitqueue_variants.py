@@ -49,7 +49,7 @@ class WriteWaitQueue[T: SharedTask](WaitQueue[T]):
             try:
                 if self.next_tick > now:
                     break
-                tasks += self._take_out(1, now)
+                tasks += self._take_out(now, 1)
             finally:
                 lock.drop_write(tid)
         return tasks
@@ -101,7 +101,7 @@ class MutexWaitQueue[T: SharedTask](WaitQueueBase[T]):
         try:
             if self.next_tick > now:
                 return []
-            return self._take_out(self._count_due(now, budget), now)
+            return self._take_out(now, budget)
         finally:
             self.lock.drop(tid)
 
@@ -111,10 +111,10 @@ class MutexWaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.lock.drop(tid)
         return tick
 
-    def _check(self, tid: int = 0) -> None:
+    def _check(self, tid: int = 0, *, at_rest: bool = True) -> None:
         self.lock.take(tid)
         try:
-            self._check_entries()
+            self._check_entries(at_rest=at_rest)
         finally:
             self.lock.drop(tid)
 

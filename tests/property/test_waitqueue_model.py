@@ -127,7 +127,7 @@ class WaitQueueMachine(RuleBasedStateMachine):
         queue._check()
         assert queue.next_tick == queue.next_expiry(0) == self.head()
         assert len(queue) == len(self.model)
-        assert list(queue._entries) == self.model
+        assert queue._entries() == self.model
         for timer in self.timers:
             entry = self.entry_of(timer)
             assert timer.wq_key == (entry[:2] if entry else None)

@@ -190,7 +190,7 @@ def test_wait_queue(variant: str, seed: int) -> None:
                 job.stopped = True
                 job.disown(tid)
             elif way == 3 and turn % 50 == 0:
-                queue._check(tid)
+                queue._check(tid, at_rest=False)
 
     at_once(body)
     queue._check()

@@ -479,7 +479,7 @@ def test_a_long_log_is_worked_in_by_several_passes() -> None:
     for number, timer in enumerate(timers):
         queue.queue(timer, 20 + number, 0)
     assert queue.collect(10, 0) != []
-    left = len(queue) - len(queue._entries)
+    left = len(queue) - len(queue._entries())
     assert 0 < left < len(timers)
     assert queue.next_tick <= 10  # somebody goes on at once
     passes = 0
@@ -546,7 +546,8 @@ def test_the_look_after_the_store_is_needed(monkeypatch: pytest.MonkeyPatch) -> 
             tick, task = queue._log.popleft()
             queue._insert(task, tick)
         seq.at("worked in")
-        queue.next_tick = queue._entries[0][0] if queue._entries else NEVER
+        entries = queue._entries()
+        queue.next_tick = entries[0][0] if entries else NEVER
 
     def scenario(seq: Sequencer) -> Callable[[], None]:
         queue, (a, _) = logging_queue(seq, 4, 99)
