@@ -21,6 +21,7 @@ from mtproxy.sched.fdtable import ENTRY_SIZE
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import Pool
 from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
+from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT
 from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import bare as bare_locks
 from mtproxy.sync import debug as lock_debug
@@ -144,6 +145,7 @@ def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:
         max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
         maxsock=found.maxsock,
         full_scan=glob.tune.get("tune.fd.scan") == "full",
+        wait_queue=str(glob.tune.get("tune.wait-queue", DEFAULT_VARIANT)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtproxy.cli import (
     commands_activity,
+    commands_events,
     commands_locks,
     commands_process,
     commands_profiling,
@@ -19,6 +20,7 @@ COMMANDS = CommandTable(
         *commands_session.COMMANDS,
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
+        *commands_events.COMMANDS,
         *commands_threads.COMMANDS,
         *commands_profiling.COMMANDS,
         *commands_activity.COMMANDS,

@@ -59,7 +59,18 @@ class CliError(Exception):
         self.severity = severity
 
 
-type Answer = str | Iterable[str]
+@dataclass(slots=True)
+class Pause:
+    """A piece of an answer that is a wait: `begin(wake)` makes some thread call `wake()` when there
+    may be more to say. The server sets `stopped` when the client has sent anything or left; the
+    answer then ends.
+    """
+
+    begin: Callable[[Callable[[], None]], None]
+    stopped: bool = False
+
+
+type Answer = str | Iterable[str | Pause]
 #: an answer that goes on while things happen, see `CliSession.follow`
 type Stream = AsyncGenerator[bytes]
 type Handler = Callable[[CliSession, list[str]], Answer]
@@ -188,6 +199,11 @@ class CliSession:
         """Take bytes from the connection."""
         self._pending += data
 
+    def discard_input(self) -> None:
+        """Forget the commands that were received and not answered yet."""
+        self._pending.clear()
+        self._awaiting_payload = None
+
     @property
     def pending(self) -> bool:
         """Whether the beginning of a command waits for its end."""
@@ -257,7 +273,7 @@ class CliSession:
         return command
 
     # --- output
-    def answer(self, command: str) -> Iterator[str]:
+    def answer(self, command: str) -> Iterator[str | Pause]:
         """Run one command; yields its answer in pieces, the last of which ends with the empty line
         (and the prompt). Nothing is yielded by a command that just closes the connection.
         """

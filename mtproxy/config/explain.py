@@ -19,6 +19,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    RingSettings,
     ServerSettings,
     Settings,
     StatsSocket,
@@ -33,6 +34,8 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 def explain(settings: Settings) -> str:
     """Sections in order, with a final line feed."""
     lines = ["global", *_global(settings.global_)]
+    for ring in settings.rings:
+        lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
     for proxy in settings.proxies:
         lines += ["", f"{proxy.kind} {proxy.name}", *_proxy(proxy)]
     # lines of a section begin with a blank
@@ -215,14 +218,49 @@ def _has(proxy: ProxySettings, *words: str) -> bool:
 
 
 def _log(log: LogSettings) -> str:
-    target = log.stdio if log.address is None else _address(log.address)
-    words = ["log", target, "len", log.length, "format", log.format, log.facility]
+    if log.ring is not None:
+        target = f"ring@{log.ring}"
+    elif log.address is not None:
+        target = _address(log.address)
+    else:
+        target = str(log.stdio)
+    words: list[object] = ["log", target, "len", log.length, "format", log.format]
+    if log.sample is not None:
+        ranges = ",".join(_range(*one) for one in log.sample.ranges)
+        words += ["sample", f"{ranges}:{log.sample.size}"]
     extra = [text.strip() for text in _others(log, _LOG_KNOWN)]
-    return _line(*words, log.level, log.minlevel) + "".join(f" {text}" for text in extra)
+    return _line(*words, log.facility, log.level, log.minlevel) + "".join(
+        f" {text}" for text in extra
+    )
 
 
 _LOG_KNOWN = frozenset({
-    "address", "stdio", "length", "format", "facility", "level", "minlevel"
+    "address", "stdio", "ring", "sample", "length", "format", "facility", "level", "minlevel"
+})  # fmt: skip
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _ring(ring: RingSettings) -> Iterator[str]:
+    if ring.description:
+        yield _line("description", ring.description)
+    yield _line("format", ring.format)
+    yield _line("maxlen", ring.maxlen)
+    yield _line("size", ring.size)
+    if ring.connect_timeout is not None:
+        yield _line("timeout", "connect", duration(ring.connect_timeout))
+    if ring.server_timeout is not None:
+        yield _line("timeout", "server", duration(ring.server_timeout))
+    for server in ring.servers:
+        yield _line("server", server.name, *_server_words(server))
+    yield from _others(ring, _RING_KNOWN)
+
+
+_RING_KNOWN = frozenset({
+    "name", "description", "format", "maxlen", "size", "servers", "connect_timeout",
+    "server_timeout",
 })  # fmt: skip
 
 
@@ -273,6 +311,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["tcp-ut", duration(server.tcp_ut)]
     if server.source is not None:
         words += ["source", _address(server.source)]
+    if server.log_proto != "legacy":
+        words += ["log-proto", server.log_proto]
     words += ["rise", str(server.rise)]
     check = server.check
     if check is not None:

@@ -21,6 +21,7 @@ from mtproxy.stats.totals import Baselines
 if TYPE_CHECKING:
     from mtproxy.base.settings import BindSettings, ProxySettings, Settings
     from mtproxy.log.logger import ThreadLogs
+    from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.sched.context import ThreadContext
@@ -110,6 +111,8 @@ class Runtime:
         self.listeners = 0
         #: one per thread; boot appends
         self.thread_logs: list[ThreadLogs] = []
+        #: by name, in the order of the configuration
+        self.rings: dict[str, Ring] = {}
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)
@@ -183,6 +186,10 @@ class Runtime:
     def dropped_logs(self) -> int:
         """Log messages lost by all threads."""
         return sum(logs.dropped for logs in list(self.thread_logs))
+
+    def dropped_on(self, name: str) -> int:
+        """Log messages for this target that were lost, by all threads."""
+        return sum(logs.dropped_on(name) for logs in list(self.thread_logs))
 
     @property
     def current_connections(self) -> int:

@@ -20,6 +20,7 @@ from mtproxy.base.settings import (
     Settings,
     StatsSocket,
 )
+from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
@@ -114,6 +115,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
         if p.is_backend and not p.disabled
     }
     runtime.set_backends(shared)
+    runtime.rings = {ring.name: Ring(ring) for ring in (BUF0, *settings.rings)}
     counters: dict[str, list[FrontendCounters]] = {p.name: [] for p in settings.proxies}
     for tid in range(nbthread):
         backends = [Backend(one, tid) for one in shared.values()]

@@ -10,7 +10,7 @@ import pytest
 
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.commands_profiling import short_time
-from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.cli.runtime import CliSession, Level, Pause
 from mtproxy.cli.server import serve
 from mtproxy.sched import profiled
 from mtproxy.testing.runtime import make_runtime
@@ -188,6 +188,9 @@ class Wire:
         if len(self.got) > self.fail_after:
             raise BrokenPipeError
 
+    async def wait_for(self, pause: Pause) -> None:
+        raise AssertionError(pause)
+
 
 class FakeSampler:
     """Gives pieces, one for each pause."""
@@ -229,7 +232,7 @@ def sampled(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 
 def talk(cli: Cli, wire: Wire) -> None:
-    asyncio.run(serve(cli.session, wire.read, wire.write))
+    asyncio.run(serve(cli.session, wire.read, wire.write, wire.wait_for))
 
 
 def test_a_session_is_followed_to_its_end(sampled: Cli) -> None:
