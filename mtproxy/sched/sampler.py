@@ -56,7 +56,7 @@ MAX_SECONDS = 3600
 #: bytes that wait to be taken
 MAX_PENDING = 4 << 20
 #: of the CPU time that the process uses, which is taken for LEAST_CPUS when it is less
-CPU_SHARE = 0.02
+CPU_SHARE = 0.015
 LEAST_CPUS = 0.25
 #: of the time
 STOPPED_SHARE = 0.25

@@ -174,8 +174,8 @@ def test_pace_keeps_to_its_shares() -> None:
         pace.learn(100_000, 100_000)  # 0.1 ms: 1 % of a CPU at 100 Hz
     assert pace.interval_ns() == 10_000_000
     for _ in range(100):
-        pace.learn(400_000, 400_000)  # 0.4 ms: 2 % allow 50 Hz
-    assert pace.interval_ns() == pytest.approx(20_000_000, rel=0.05)
+        pace.learn(400_000, 400_000)  # 0.4 ms: too dear
+    assert pace.interval_ns() == pytest.approx(400_000 / sampler.CPU_SHARE, rel=0.05)
     pace._cpus = 4.0
     assert pace.interval_ns() == 10_000_000
     for _ in range(100):

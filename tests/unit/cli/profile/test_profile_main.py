@@ -13,6 +13,7 @@ import pytest
 from mtproxy.cli.client import ClientError
 from mtproxy.cli.profile import main, pyspy
 from mtproxy.cli.profile.stacks import Frame, Profile, Sample, Thread
+from mtproxy.sched import profiled, sampler
 
 STATUS = {
     "Pid": str(os.getpid()),
@@ -239,3 +240,33 @@ def test_is_here_knows_this_process() -> None:
     assert not target(os.getpid(), stat + "0", boot).is_here()
     assert not target(os.getpid(), stat, "other").is_here()
     assert not target(2**22 + 1, stat, boot).is_here()
+
+
+PAGE = (Path(__file__).parents[4] / "docs" / "profiling.md").read_text()
+
+
+def test_the_page_knows_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.profile(["--help"])
+    options = set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", capsys.readouterr().out))
+    documented = set(re.findall(r"^\| `(--?[a-zA-Z-]+)", PAGE, re.MULTILINE))
+    assert options >= documented - {"-S"}
+    # those of all clients are explained in runtime.md
+    assert options - {"-h", "--help", "--socket", "--timeout", "-o", "--output"} <= documented
+    for form in main.FORMATS:
+        assert f"`--format {form}`" in PAGE
+    assert "|".join(main.SAMPLERS) in PAGE.replace("\\|", "|")
+
+
+def test_the_page_s_figures() -> None:
+    flat = " ".join(PAGE.split())
+    assert f"10, at most {main.MAX_SECONDS:g}" in flat
+    assert f"100, at most {main.MAX_RATE}" in flat
+    assert main.MAX_SECONDS == sampler.MAX_SECONDS
+    assert main.MAX_RATE == sampler.MAX_RATE
+    assert sampler.DEFAULT_RATE == 100
+    assert f"at most {100 * sampler.CPU_SHARE:g} % of the CPU time" in flat
+    assert sampler.STOPPED_SHARE == 0.25
+    assert "at most a quarter of the time" in flat
+    assert f"{sampler.MAX_PENDING >> 20} MiB wait" in flat
+    assert f"{profiled.AUTO_ON_US} us at which `auto` switches on" in flat
