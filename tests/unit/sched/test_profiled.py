@@ -206,10 +206,16 @@ def test_modes_of_a_pool() -> None:
         assert not any(map(profiled.active, pool.contexts))
         profiled.set_mode(pool, "on")
         everywhere(True)
-        wait_until(lambda: pool.contexts[0].task_profile, "figures")
-        first = pool.contexts[0].task_profile
-        profiled.set_mode(pool, "on")  # begins anew
-        wait_until(lambda: pool.contexts[0].task_profile is not first, "new figures")
+        wait_until(lambda: all(ctx.task_profile for ctx in pool.contexts), "figures")
+        first = [ctx.task_profile for ctx in pool.contexts]
+        profiled.set_mode(pool, "on")  # begins anew, on each thread in its own time
+        wait_until(
+            lambda: all(
+                ctx.task_profile and ctx.task_profile is not old
+                for ctx, old in zip(pool.contexts, first, strict=True)
+            ),
+            "new figures",
+        )
         profiled.set_mode(pool, "off")
         everywhere(False)
         assert pool.contexts[1].task_profile is not None
