@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtproxy.base.units import UnitError, parse_time
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level, Stream
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.sched import profiled, sampler
 from mtproxy.sync import profile as lock_profile
 
@@ -203,9 +203,7 @@ def _profile_run(cli: CliSession, args: list[str]) -> Answer:
         raise CliError(f"This Python cannot be sampled while it runs: {why_not}.")
     if cli.runtime.sampler is not None:
         raise CliError("A profiling session is running already; 'profile stop' ends it.")
-    one = sampler.Sampler(cli.runtime.pool, cli.wake, seconds=seconds, rate=rate, idle=idle)
-    cli.follow = _samples(cli, one)
-    return ""
+    return _samples(cli.runtime, seconds, rate, idle=idle)
 
 
 def _seconds(args: list[str]) -> float:
@@ -230,11 +228,22 @@ def _rate(args: list[str]) -> int:
     return rate
 
 
-async def _samples(cli: CliSession, one: sampler.Sampler) -> Stream:
+def _samples(runtime: Runtime, seconds: float, rate: int, *, idle: bool) -> Iterator[str | Pause]:
     """What the session gives, until it has ended or the client has gone."""
-    runtime = cli.runtime
-    if runtime.sampler is not None:  # two commands in one line
-        raise CliError("A profiling session is running already; 'profile stop' ends it.")
+    wake: Callable[[], None] | None = None
+
+    def on_data() -> None:  # the sampler's thread
+        if wake is not None:
+            wake()
+
+    def begin(now_waiting: Callable[[], None]) -> None:
+        nonlocal wake
+        wake = now_waiting
+        # What comes before that is seen is noticed a little later, but the end only once.
+        if one.ended:
+            wake()
+
+    one = sampler.Sampler(runtime.pool, on_data, seconds=seconds, rate=rate, idle=idle)
     runtime.sampler = one
     try:
         one.start()
@@ -242,18 +251,18 @@ async def _samples(cli: CliSession, one: sampler.Sampler) -> Stream:
             ended = one.ended
             data = one.take()
             if data:
-                yield data
+                yield data.decode("utf-8", "surrogateescape")
             elif ended:
                 return
             else:
-                await cli.pause(_PAUSE_MS)
+                pause = Pause(begin, any_input=False)
+                yield pause
+                if pause.stopped:
+                    return
     finally:
         one.stop()
         runtime.sampler = None
 
-
-#: how often a session looks whether its client is there, at least
-_PAUSE_MS = 500
 
 COMMANDS: tuple[Command, ...] = (
     Command(

@@ -125,8 +125,6 @@ class CliConnection:
     def __init__(self, session: CliSession, gate: CliGate) -> None:
         self.session = session
         self.gate = gate
-        session.pause = self.pause
-        session.wake = self.wake
 
     def attach(self, task: Task, conn: Connection) -> None:
         """Say which task runs it and which connection it serves, before its first run."""
@@ -194,23 +192,10 @@ class CliConnection:
             await park()
             self.task.queue = conn.ctx.normal
 
-    async def pause(self, ms: int) -> None:
-        """Wait until `wake` is called, for `ms` at most; may return early. BrokenPipeError when the
-        client has gone: closed its connection, that is, not only its sending side.
-        """
-        conn = self.conn
-        if conn.ready & (HUP | ERR):
-            raise BrokenPipeError(errno.EPIPE, "the client has gone")
-        self.task.set_expire(conn.ctx.now + ms)
-        await park()
-
-    def wake(self) -> None:
-        """End a `pause`. Any thread."""
-        self.conn.ctx.shared.post(lambda _ctx: self.task.wake())
-
     async def wait_for(self, pause: Pause) -> None:
-        """Wait until it is over, or the client sends something, which is thrown away with what it
-        has sent before, or is silent for too long, which ends the session.
+        """Wait until it is over, or the client ends it: where it asks for any input by sending
+        something, which is thrown away with what it has sent before, or by silence for too long,
+        which ends the session; in any case by closing the connection.
         """
         conn, task, shared = self.conn, self.task, self.conn.ctx.shared
         over = False
@@ -220,13 +205,19 @@ class CliConnection:
             over = True
             task.wake()
 
-        if self.session.pending:
+        if pause.any_input and self.session.pending:
             self.session.discard_input()
             pause.stopped = True
             return
         pause.begin(lambda: shared.post(on_thread))
         deadline = conn.ctx.now + self.session.timeout_ms
         while not over:
+            if not pause.any_input:
+                if conn.ready & (HUP | ERR):
+                    pause.stopped = True
+                    return
+                await park()
+                continue
             if conn.ready & READABLE:
                 try:
                     conn.recv(_READ_SIZE)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -61,18 +61,18 @@ class CliError(Exception):
 
 @dataclass(slots=True)
 class Pause:
-    """A piece of an answer that is a wait: `begin(wake)` makes some thread call `wake()` when there
-    may be more to say. The server sets `stopped` when the client has sent anything or left; the
-    answer then ends.
+    """A piece of an answer that is a wait: `begin(wake)` makes some thread call `wake()`, once or
+    more, when there may be more to say. The server sets `stopped` when the client has ended it; the
+    answer then ends. With `any_input` it does so by sending anything, closing its sending side, or
+    silence; without, only by closing the connection.
     """
 
     begin: Callable[[Callable[[], None]], None]
+    any_input: bool = True
     stopped: bool = False
 
 
 type Answer = str | Iterable[str | Pause]
-#: an answer that goes on while things happen, see `CliSession.follow`
-type Stream = AsyncGenerator[bytes]
 type Handler = Callable[[CliSession, list[str]], Answer]
 
 
@@ -184,13 +184,6 @@ class CliSession:
         self.answered = False
         #: the payload of the current command, None when it has none
         self.payload: str | None = None
-        #: set by a handler whose answer takes time: the server sends what it yields, after what the
-        #: handler returned, and closes it when the client goes away
-        self.follow: Stream | None = None
-        #: for such a stream, given by the transport: `await pause(ms)` waits for that long at most,
-        #: or until `wake()` is called (by any thread); OSError when the client has gone
-        self.pause: Callable[[int], Awaitable[None]] = _no_transport
-        self.wake: Callable[[], None] = _no_wake
         self._pending = bytearray()
         self._awaiting_payload: str | None = None
 
@@ -273,9 +266,10 @@ class CliSession:
         return command
 
     # --- output
-    def answer(self, command: str) -> Iterator[str | Pause]:
+    def answer(self, command: str) -> Generator[str | Pause]:
         """Run one command; yields its answer in pieces, the last of which ends with the empty line
-        (and the prompt). Nothing is yielded by a command that just closes the connection.
+        (and the prompt). Nothing is yielded by a command that just closes the connection. Closing
+        it closes the handler's generator.
         """
         self.answered = True
         try:
@@ -295,13 +289,9 @@ class CliSession:
                 f"Please report this:\n{traceback.format_exc()}",
             )
             yield f"Internal error: {type(error).__name__}: {error}\n"
-        if self.silent or self.follow is not None:
+        if self.silent:
             return
-        yield self.end_of_answer()
-
-    def end_of_answer(self) -> str:
-        """What ends every answer: an empty line, and the prompt."""
-        return "\n" + (PROMPT if self.prompt else "")
+        yield "\n" + (PROMPT if self.prompt else "")
 
     def _run(self, line: str) -> Answer:
         words = split_words(line)
@@ -354,14 +344,6 @@ class CliSession:
         return "The following commands are valid at this level:\n" + "".join(
             c.line() for c in shown
         )
-
-
-async def _no_transport(_ms: int) -> None:
-    raise CliError("This command needs a connection of its own.")
-
-
-def _no_wake() -> None:
-    """There is nobody to wake."""
 
 
 def split_words(line: str) -> list[str]:

@@ -11,8 +11,9 @@ pass through to the caller, who closes it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 
-from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliError, CliSession, Pause
+from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliSession, Pause
 
 type ReadSome = Callable[[], Awaitable[bytes]]
 type WriteAll = Callable[[bytes], Awaitable[None]]
@@ -53,39 +54,24 @@ async def _write_answer(
 ) -> None:
     pieces: list[str] = []
     size = 0
-    for piece in session.answer(command):
-        if isinstance(piece, Pause):
-            if pieces:
+    # closing: what the answer holds is given back at once when the client has gone
+    with closing(session.answer(command)) as answer:
+        for piece in answer:
+            if isinstance(piece, Pause):
+                if pieces:
+                    await write_all(encode("".join(pieces)))
+                    pieces.clear()
+                    size = 0
+                await wait_for(piece)
+                continue
+            pieces.append(piece)
+            size += len(piece)
+            if size >= BATCH:
                 await write_all(encode("".join(pieces)))
                 pieces.clear()
                 size = 0
-            await wait_for(piece)
-            continue
-        pieces.append(piece)
-        size += len(piece)
-        if size >= BATCH:
-            await write_all(encode("".join(pieces)))
-            pieces.clear()
-            size = 0
     if size:
         await write_all(encode("".join(pieces)))
-    if session.follow is not None:
-        await _follow(session, write_all)
-
-
-async def _follow(session: CliSession, write_all: WriteAll) -> None:
-    """Send what comes, for as long as something comes and the client is there."""
-    stream = session.follow
-    assert stream is not None
-    try:
-        async for piece in stream:
-            await write_all(piece)
-    except CliError as error:
-        await write_all(encode(session.severity_prefix(error.severity) + error.text + "\n"))
-    finally:
-        session.follow = None
-        await stream.aclose()
-    await write_all(encode(session.end_of_answer()))
 
 
 def encode(text: str) -> bytes:

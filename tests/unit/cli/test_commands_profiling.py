@@ -161,7 +161,7 @@ def test_profile_words(cli: Cli) -> None:
     for rate in ("0", "1001", "x", "-5"):
         assert "a rate from 1 to 1000" in cli(f"profile run 1s {rate}")
     assert cli("profile run 1s 100 foo").startswith("Expected: profile run")
-    assert cli.session.follow is None
+    assert cli.runtime.sampler is None
 
 
 def test_profile_status(cli: Cli) -> None:
@@ -179,6 +179,7 @@ class Wire:
         self.sent = [sent, b""]
         self.got = b""
         self.fail_after = 1 << 30
+        self.leaves = False
 
     async def read(self) -> bytes:
         return self.sent.pop(0)
@@ -189,7 +190,12 @@ class Wire:
             raise BrokenPipeError
 
     async def wait_for(self, pause: Pause) -> None:
-        raise AssertionError(pause)
+        assert not pause.any_input
+        woken: list[bool] = []
+        pause.begin(lambda: woken.append(True))
+        FakeSampler.made[0].on_data()
+        assert woken
+        pause.stopped = self.leaves
 
 
 class FakeSampler:
@@ -197,8 +203,9 @@ class FakeSampler:
 
     made: list[FakeSampler]
 
-    def __init__(self, _pool: object, wake: object, **options: Any) -> None:
+    def __init__(self, _pool: object, on_data: Any, **options: Any) -> None:
         self.options = options
+        self.on_data = on_data
         self.pieces = [b"@profile {}\n", b"", b"@end {}\n"]
         self.running = False
         self.stopped = 0
@@ -223,11 +230,6 @@ class FakeSampler:
 def sampled(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     FakeSampler.made = []
     monkeypatch.setattr("mtproxy.sched.sampler.Sampler", FakeSampler)
-
-    async def pause(_ms: int) -> None:
-        assert cli.runtime.sampler is FakeSampler.made[0]
-
-    cli.session.pause = pause
     return cli
 
 
@@ -248,13 +250,23 @@ def test_a_session_is_followed_to_its_end(sampled: Cli) -> None:
 
 
 def test_a_client_that_goes_ends_its_session(sampled: Cli) -> None:
+    """Its going is seen by a write."""
     wire = Wire(b"profile run\n")
     wire.fail_after = 3
     with pytest.raises(BrokenPipeError):
         talk(sampled, wire)
     assert FakeSampler.made[0].stopped == 1
     assert sampled.runtime.sampler is None
-    assert sampled.session.follow is None
+
+
+def test_a_client_that_hangs_up_ends_its_session(sampled: Cli) -> None:
+    """Its going is seen while nothing comes."""
+    wire = Wire(b"profile run\n")
+    wire.leaves = True
+    talk(sampled, wire)
+    assert wire.got == b"@profile {}\n\n"
+    assert FakeSampler.made[0].stopped == 1
+    assert sampled.runtime.sampler is None
 
 
 def test_one_session_at_a_time(sampled: Cli) -> None:
@@ -265,13 +277,3 @@ def test_one_session_at_a_time(sampled: Cli) -> None:
     assert "Sampler: running\n" in sampled("profile status")
     assert sampled("profile stop") == ""
     assert other.stopped == 1
-
-
-def test_a_session_needs_a_transport_that_can_wait(sampled: Cli) -> None:
-    fresh = CliSession(sampled.runtime, sampled.session.ctx, COMMANDS, Level.ADMIN)
-    sampled.session = fresh
-    wire = Wire(b"profile run\n")
-    talk(sampled, wire)
-    assert wire.got == b"@profile {}\nThis command needs a connection of its own.\n\n"
-    assert FakeSampler.made[0].stopped == 1
-    assert sampled.runtime.sampler is None
