@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -153,6 +154,22 @@ def ask_checked(address: str, command: str, timeout: float = DEFAULT_TIMEOUT) ->
     return answer[:-1] if answer == "\n" or answer.endswith("\n\n") else answer, failed
 
 
+def put(out: TextIO, text: str) -> bool:
+    """Write all of it now; False if the reader has seen enough (`| head`). Raises ClientError."""
+    try:
+        out.write(text)
+        out.flush()
+    except OSError as error:
+        # what is still buffered goes nowhere: the flush at the end of the program must not complain
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, out.fileno())
+        os.close(null)
+        if isinstance(error, BrokenPipeError):
+            return False
+        raise ClientError(f"cannot write: {error.strerror}") from None
+    return True
+
+
 def socket_option(parser: argparse.ArgumentParser) -> None:
     """The options -S and --timeout."""
     parser.add_argument(
@@ -164,11 +181,22 @@ def socket_option(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=_timeout,
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
         help="how long to wait for the answer (default: %(default)g)",
     )
+
+
+def _timeout(text: str) -> float:
+    """Argparse type: seconds that a socket can wait."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time above 0, in seconds")
+    return value
 
 
 def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
@@ -190,8 +218,8 @@ def ctl(argv: Sequence[str], out: TextIO | None = None) -> int:
         answer, failed = ask_checked(
             choose_socket(options.socket), " ".join(options.command), options.timeout
         )
+        put(out, answer)
     except ClientError as error:
         print(f"mtproxy ctl: {error}", file=sys.stderr)
         return 1
-    out.write(answer)
     return int(failed)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import threading
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from mtproxy.cli.client import REFUSALS, ClientError, ask, choose_socket, socket_option
+from mtproxy.cli.client import REFUSALS, ClientError, ask, choose_socket, put, socket_option
 
 #: answers of `show locks` that are refusals too
 _REFUSALS = (*REFUSALS, "No such lock label", "Lock statistics are built out", "Expected:")
@@ -100,16 +99,11 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
             return _watch(address, options, out)
         answer = ask(address, command, options.timeout)
         # one empty line ends every answer on the wire
-        out.write(answer[:-1] if answer.endswith("\n\n") or answer == "\n" else answer)
-        out.flush()
+        put(out, answer[:-1] if answer.endswith("\n\n") or answer == "\n" else answer)
     except ClientError as error:
         print(f"mtproxy locks: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 0
-    except BrokenPipeError:
-        # the reader has seen enough (`| head`); what is still buffered goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 0
     return 1 if answer.startswith(_REFUSALS) else 0
 
@@ -269,7 +263,7 @@ def _watch(address: str, options: argparse.Namespace, out: TextIO) -> int:
     explained = False
     try:
         if terminal:
-            out.write("\x1b[2J")
+            put(out, "\x1b[2J")
         while True:
             time.sleep(interval)
             answer = parse_locks(ask(address, "show locks json", timeout))
@@ -291,10 +285,11 @@ def _watch(address: str, options: argparse.Namespace, out: TextIO) -> int:
                 shown += "".join(f"{line}\n" for line in answer.sites[one.label])
             explanation = legend(current, profiled=any(f.holds is not None for f in added))
             if terminal:
-                out.write(_screen(f"{shown}\n{explanation}"))
+                shown = _screen(f"{shown}\n{explanation}")
             else:
-                out.write(f"{shown}\n" if explained else f"{explanation}{shown}\n")
-            out.flush()
+                shown = f"{shown}\n" if explained else f"{explanation}{shown}\n"
+            if not put(out, shown):
+                return 0
             explained = True
             before, then = current, now
     except KeyboardInterrupt:

@@ -88,7 +88,7 @@ def _show_profiling(cli: CliSession, args: list[str]) -> Answer:
         elif word == "byaddr":
             by_address = True
         elif word.isascii() and word.isdigit() and len(word) < 10:
-            limit = int(word)
+            limit = int(word) or None
         else:
             raise CliError(
                 "Expects either 'all', 'status', 'tasks', 'memory', 'byaddr' or a max number of "

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from mtproxy.cli.client import REFUSALS, ClientError, ask, choose_socket, socket_option
+from mtproxy.cli.client import REFUSALS, ClientError, ask, choose_socket, put, socket_option
 from mtproxy.cli.profile import builtin, pyspy, render
 from mtproxy.cli.profile.flamegraph import flamegraph
 from mtproxy.cli.profile.idle import IdleRule
@@ -100,6 +100,7 @@ def profile(argv: Sequence[str], out: TextIO | None = None, err: TextIO | None =
     out, err = out or sys.stdout, err or sys.stderr
     progress = Progress(options.seconds, err)
     try:
+        _check_output(options.output)
         address = choose_socket(options.socket)
         target = ask_target(address, options.timeout)
         found = _record(options, address, target, progress)
@@ -161,14 +162,20 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"from above 0 to {MAX_SECONDS:g} are possible")
     return value
 
 
 def _rate(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if not 0 < value <= MAX_RATE:
         raise argparse.ArgumentTypeError(f"1 to {MAX_RATE} are possible")
     return value
@@ -243,6 +250,24 @@ def _idle_rule(root: str) -> IdleRule:
 # --- writing
 
 
+def _check_output(name: str | None) -> None:
+    """Tell of a file that cannot be written before time is spent. Raises ClientError."""
+    if name is None or name == "-":
+        return
+    path = Path(name)
+    if not name:
+        problem = "its name is empty"
+    elif path.is_dir():
+        problem = "Is a directory"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = "Permission denied"
+    else:
+        return
+    raise ClientError(f"cannot write {name}: {problem}")
+
+
 def default_name(pid: int, form: str) -> str:
     """A file name that tells the process and the time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -267,12 +292,7 @@ def _write(
         progress.say("no thread did anything: there is nothing to show (--idle shows the waiting)")
     to_stdout = options.output == "-" or (options.output is None and options.format == "top")
     if to_stdout:
-        try:
-            out.write(text)
-            out.flush()
-        except BrokenPipeError:
-            # its reader has seen enough; the flush at the end of the program must not complain
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        put(out, text)
         return
     name = options.output or default_name(found.pid, options.format)
     try:

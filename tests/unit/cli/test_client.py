@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -50,6 +52,53 @@ def test_ctl_says_by_its_exit_code_that_a_command_failed(
     out = io.StringIO()
     assert client.ctl(["-S", serve(answer), "x"], out) == code
     assert out.getvalue() == printed
+
+
+class Full(io.StringIO):
+    """A disk without room, as /dev/full."""
+
+    def __init__(self, file: IO[bytes], error: int = errno.ENOSPC) -> None:
+        super().__init__()
+        self.file = file
+        self.error = error
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def write(self, text: str) -> int:
+        raise OSError(self.error, os.strerror(self.error))
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "name"), [(client.ctl, ["x"], "ctl"), (locks, [], "locks")]
+)
+def test_an_answer_that_cannot_be_written(
+    serve: Serve,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    program: Callable[..., int],
+    command: list[str],
+    name: str,
+) -> None:
+    with open(tmp_path / "out", "wb") as file:
+        assert program(["-S", serve(b"\na\n\n"), *command], Full(file)) == 1
+    assert capsys.readouterr().err == f"mtproxy {name}: cannot write: No space left on device\n"
+
+
+def test_ctl_whose_reader_has_seen_enough(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open(tmp_path / "out", "wb") as file:
+        assert client.ctl(["-S", serve(b"\na\n\n"), "x"], Full(file, errno.EPIPE)) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("timeout", ["x", "", "nan", "0", "-1", "inf", "1e30"])
+def test_times_that_are_none(timeout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        client.ctl(["--timeout", timeout, "x"])
+    assert ended.value.code == 2
+    assert f"--timeout: '{timeout}' is no time above 0, in seconds" in capsys.readouterr().err
 
 
 def test_ctl_without_a_proxy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

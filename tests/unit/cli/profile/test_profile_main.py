@@ -170,8 +170,34 @@ def test_default_names(
 
 
 def test_output_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
-    assert run("-o", str(tmp_path / "no" / "x.html")) == 1
-    assert "cannot write" in run.err.getvalue()
+    """That is said before time is spent."""
+    for name, problem in (
+        (f"{tmp_path}/no/x.html", f"there is no folder {tmp_path}/no"),
+        (f"{tmp_path}", "Is a directory"),
+        ("", "its name is empty"),
+    ):
+        assert run("-o", name) == 1
+        assert f"cannot write {name}: {problem}\n" in run.err.getvalue()
+        assert run.calls == []
+
+
+def test_a_disk_without_room(run: Run) -> None:
+    assert run("--format", "speedscope", "-o", "/dev/full") == 1
+    assert "cannot write /dev/full: No space left on device\n" in run.err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong", "said"),
+    [("--seconds", wrong, "from above 0 to 3600 are possible") for wrong in ("x", "", "nan", "0")]
+    + [("--rate", wrong, "1 to 1000 are possible") for wrong in ("x", "", "1.5", "0", "1001")],
+)
+def test_wrong_figures(
+    run: Run, capsys: pytest.CaptureFixture[str], option: str, wrong: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(option, wrong)
+    assert ended.value.code == 2
+    assert f"argument {option}: {said}\n" in capsys.readouterr().err
 
 
 def test_refusals(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
