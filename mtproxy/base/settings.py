@@ -151,7 +151,8 @@ class LogSettings:
     level: str = "debug"  # the least important level that is sent
     minlevel: str = "emerg"  # levels more important than this are capped to it
     length: int = 1024
-    format: str = "local"
+    #: None: rfc3164 where `log-send-hostname` says a name, else local
+    format: str | None = None
     location: Location = Location("", 0)
     #: None: every message
     sample: SampleSettings | None = None

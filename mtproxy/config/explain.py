@@ -224,7 +224,9 @@ def _log(log: LogSettings) -> str:
         target = _address(log.address)
     else:
         target = str(log.stdio)
-    words: list[object] = ["log", target, "len", log.length, "format", log.format]
+    words: list[object] = ["log", target, "len", log.length]
+    if log.format is not None:
+        words += ["format", log.format]
     if log.sample is not None:
         ranges = ",".join(_range(*one) for one in log.sample.ranges)
         words += ["sample", f"{ranges}:{log.sample.size}"]

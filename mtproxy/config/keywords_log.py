@@ -80,7 +80,7 @@ def _entry(ctx: Context, st: Statement) -> LogSettings:
     target = args.next()
     address, stdio, ring = _target(ctx, target)
     length = 1024
-    form = "local"
+    form = None
     sample = None
     # each at most once, in this order, as HAProxy wants them
     if _option(args, "len"):

@@ -127,7 +127,7 @@ class Sender:
             log = replace(log, format=target.ring.format)
             self.whole = target.ring.maxlen
         # log-send-hostname makes rfc3164 the default (manual, `log`)
-        head_format = "rfc3164" if hostname and log.format == "local" else log.format
+        head_format = log.format or ("rfc3164" if hostname else "local")
         self._heads = syslog.HeadWriter(head_format, facility, tag, pid, hostname)
         self.target = target
         #: senders with the same one send the same bytes

@@ -295,6 +295,9 @@ def test_send_hostname(opened):
     named = ThreadLogs(hostname="box")
     make_logger([log_to("a")], "t", 1, None, thread_logs=named).log(FakeRecord())
     assert " box t[1]: " in texts(opened["a"])[0]
+    # a format that was asked for is kept
+    make_logger([log_to("b", format="local")], "t", 1, None, thread_logs=named).log(FakeRecord())
+    assert re.match(r"<134>\w{3} [ \d]\d [\d:]{8} t\[1\]: ", texts(opened["b"])[0])
     assert ThreadLogs().hostname == ""
     assert ThreadLogs(hostname="").hostname
 
