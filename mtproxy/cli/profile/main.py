@@ -292,6 +292,9 @@ def _write(
         progress.say("no thread did anything: there is nothing to show (--idle shows the waiting)")
     to_stdout = options.output == "-" or (options.output is None and options.format == "top")
     if to_stdout:
+        if options.format != "top":  # which says them itself
+            for note in found.notes:
+                progress.say(note)
         put(out, text)
         return
     name = options.output or default_name(found.pid, options.format)

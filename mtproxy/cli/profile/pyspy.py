@@ -105,6 +105,7 @@ def record(
         )
         try:
             said = _wait(process, begin + duration, progress, begin)
+            took = time.monotonic() - begin
         finally:
             if process.poll() is None:
                 process.kill()
@@ -113,6 +114,12 @@ def record(
             raise CannotAttach(_complaint(said))
         profile = read(output.read_text(), sources, is_idle, pid, python)
         profile.seconds, profile.rounds = duration, duration * rate
+        # Its intervals are random, exponentially distributed, and it counts them: the time that
+        # they take together has this standard deviation.
+        deviation = (duration / rate) ** 0.5
+        if took < duration - 4 * deviation:
+            profile.seconds, profile.rounds = took, round(took * rate)
+            profile.notes.append("the session was cut short")
         return profile
 
 

@@ -40,6 +40,7 @@ class Run:
         self.err: io.StringIO = io.StringIO()
         self.out = io.StringIO()
         self.attaches = True
+        self.notes: list[str] = []
         self.threads = [
             Thread("mtproxy/1", [Sample(0, (Frame("hot", "a.py", 1),))]),
             Thread("mtproxy/2", [Sample(0, (Frame("run_loop", "l.py", 1),), idle=True)]),
@@ -70,7 +71,7 @@ class Run:
             raise pyspy.CannotAttach("Permission Denied")
 
     def _found(self, sampler: str, seconds: float) -> Profile:
-        return Profile(sampler, 7, "3.13.0", seconds, 100, list(self.threads))
+        return Profile(sampler, 7, "3.13.0", seconds, 100, list(self.threads), list(self.notes))
 
     def _builtin(
         self, address: str, seconds: float, rate: int, _sources: Any, progress: Any, *, idle: bool
@@ -179,6 +180,16 @@ def test_output_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
         assert run("-o", name) == 1
         assert f"cannot write {name}: {problem}\n" in run.err.getvalue()
         assert run.calls == []
+
+
+@pytest.mark.parametrize("form", ["flamegraph", "speedscope", "raw", "top"])
+def test_remarks_are_said_beside_standard_output(run: Run, form: str) -> None:
+    run.notes.append("the session was cut short")
+    assert run("--format", form, "-o", "-") == 0
+    said = run.err.getvalue().count("the session was cut short\n")
+    assert said == (form != "top")
+    if form == "top":
+        assert "# the session was cut short\n" in run.out.getvalue()
 
 
 def test_a_disk_without_room(run: Run) -> None:

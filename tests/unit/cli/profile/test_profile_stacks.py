@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -369,3 +370,33 @@ def test_py_spy_is_read() -> None:
     assert [sample.idle for sample in samples] == [False, True]
     with pytest.raises(ClientError, match="unexpected"):
         pyspy.read("{}", Sources(), rule, 9, "3.13.0")
+
+
+@pytest.mark.parametrize(
+    ("took", "seconds", "rounds", "notes"),
+    [
+        (0.5, 0.5, 25, ["the session was cut short"]),
+        (1.25, 2.0, 100, []),  # by chance
+        (2.25, 2.0, 100, []),
+    ],
+)
+def test_py_spy_whose_process_ends(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    took: float,
+    seconds: float,
+    rounds: int,
+    notes: list[str],
+) -> None:
+    program = tmp_path / "py-spy"
+    program.write_text(
+        "#!/bin/sh\nfor last; do :; done\n"
+        'echo \'{"shared": {"frames": []}, "profiles": []}\' > "$last"\n'
+    )
+    program.chmod(0o700)
+    clock = iter([0.0])
+    monkeypatch.setattr(pyspy, "time", SimpleNamespace(monotonic=lambda: next(clock, took)))
+    profile = pyspy.record(
+        str(program), 9, "3.13.0", 2.0, 50, Sources(), IdleRule(), lambda *_: None, idle=False
+    )
+    assert (profile.seconds, profile.rounds, profile.notes) == (seconds, rounds, notes)
