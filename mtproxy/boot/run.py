@@ -38,6 +38,7 @@ def prepare(options: CommandLine) -> None:
 
 def run(settings: Settings, options: CommandLine) -> int:
     """Start the proxy and serve until it is stopped. Returns the exit code."""
+    process.hold_signals()
     glob = settings.global_
     nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
     if glob.quiet:
@@ -275,3 +276,4 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
         signal.signal(ignored, signal.SIG_IGN)
+    process.release_signals()
