@@ -102,7 +102,7 @@ class Pool:
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
         self.threads: list[threading.Thread] = []
-        self._gate = threading.Barrier(nbthread)
+        self._gate = threading.Barrier(nbthread, action=self._begin_watch)
         self._all_made = threading.Barrier(nbthread, action=self._begin)
         self._ready: Message | None = None
         self._watchdog_ms = watchdog_ms
@@ -150,7 +150,14 @@ class Pool:
         """All contexts are made, and no thread has gone on yet. Called by one of them."""
         self.contexts.extend(self._made[tid] for tid in range(1, self.nbthread))
         self.watchdog = Watchdog(self.contexts, self._watchdog_ms)
-        self.watchdog.start()
+
+    def _begin_watch(self) -> None:
+        """All threads are set up, and their loops begin: from here on each has to make progress.
+
+        Setting up may take long (`tune.fd.scan full` with 64 threads), and is not stuck then.
+        """
+        if self.watchdog is not None:
+            self.watchdog.start()
 
     def _thread(self, tid: int, setup: Message) -> None:
         try:
