@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 
 from mtproxy.base.settings import GlobalSettings
 
-
 #: what others send to a proxy that they believe to run, and what would end one that does not yet
 _HELD = frozenset(
     {
