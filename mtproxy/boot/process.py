@@ -47,6 +47,14 @@ def release_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
 
+def ignore_signals() -> None:
+    """The loops have ended: what is sent from now on comes too late, and must not end the process
+    in another way than it ends by itself. Python takes its handlers away on its way out.
+    """
+    for signum in _HELD:
+        signal.signal(signum, signal.SIG_IGN)
+
+
 def daemonize(pidfile: str | None) -> None:
     """Go to the background: the parent exits 0, the child leads a session of its own.
 

@@ -127,7 +127,10 @@ def run(settings: Settings, options: CommandLine) -> int:
 
     pool.on_soft_stop.append(_ListenStop(shared, nbthread))
     _install_signals(pool, settings)
-    pool.run(setup, ready)
+    try:
+        pool.run(setup, ready)
+    finally:
+        process.ignore_signals()
     return 1 if pool.failed else 0
 
 

@@ -251,6 +251,21 @@ def test_sigquit_dumps_and_goes_on(begin: Begin) -> None:
     assert running.stop() == 0
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_up_to_the_very_end(begin: Begin, how: int) -> None:
+    """A dump or another soft stop that is asked for too late does not change the exit code."""
+    running = begin()
+    running.process.send_signal(how)
+
+    def ended() -> bool:
+        for signum in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGHUP):
+            running.process.send_signal(signum)
+        return not running.alive()
+
+    wait_until(ended, "the end")
+    assert running.wait_exit() == 0
+
+
 def test_sigquit_without_a_reader_holds_nobody_up(begin: Begin) -> None:
     """Standard error is a pipe that is full: the dump is lost, and no request waits for it. When
     there is room again, the blocks that come are whole.
