@@ -26,6 +26,12 @@ def _locks(args: list[str]) -> int:
     return locks(args)
 
 
+def _profile(args: list[str]) -> int:
+    from mtproxy.cli.profile.main import profile
+
+    return profile(args)
+
+
 def _demo(args: list[str]) -> int:
     from mtproxy.cli.demo import demo
 
@@ -33,7 +39,12 @@ def _demo(args: list[str]) -> int:
 
 
 #: sub-commands, served by a process of their own
-CLIENTS: dict[str, Callable[[list[str]], int]] = {"ctl": _ctl, "locks": _locks, "demo": _demo}
+CLIENTS: dict[str, Callable[[list[str]], int]] = {
+    "ctl": _ctl,
+    "locks": _locks,
+    "profile": _profile,
+    "demo": _demo,
+}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,7 +11,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mtproxy.testing.program import find_tool
-from perf import boot, clients, http, locks, machine, results, runqueue, start, tcp
+from perf import (
+    boot,
+    cells,
+    checks,
+    clients,
+    http,
+    locks,
+    machine,
+    profiling,
+    results,
+    runqueue,
+    sampling,
+    start,
+    tcp,
+    waitqueue,
+)
 from perf.suite import Benchmark
 
 #: in the order in which --help shows them
@@ -21,7 +36,12 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     start.BENCHMARK,
     runqueue.BENCHMARK,
     boot.BENCHMARK,
+    waitqueue.BENCHMARK,
+    checks.BENCHMARK,
     locks.BENCHMARK,
+    profiling.BENCHMARK,
+    sampling.BENCHMARK,
+    cells.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

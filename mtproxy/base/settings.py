@@ -123,19 +123,60 @@ class ServerSettings:
     rise: int = 2
     #: `id` was given rather than counted
     forced_id: bool = False
+    #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
+    log_proto: str = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """`sample RANGES:SIZE`: of SIZE messages in turn, those at the positions of `ranges`.
+
+    Ranges are (first, last), from 1, in order, without overlap; none goes beyond `size`.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """One log target. `address` None with `stdio` "stdout"/"stderr" writes to that descriptor."""
+    """One log target. `address` None with `stdio` "stdout"/"stderr" writes to that descriptor, with
+    `ring` into the ring of that name.
+    """
 
     address: Address | None
     stdio: str | None = None
+    ring: str | None = None
     facility: str | None = None
     level: str = "debug"  # the least important level that is sent
     minlevel: str = "emerg"  # levels more important than this are capped to it
     length: int = 1024
     format: str = "local"
+    location: Location = Location("", 0)
+    #: None: every message
+    sample: SampleSettings | None = None
+
+
+#: what `show events` lists without any `ring` section
+BUILT_IN_SINKS = ("stdout", "stderr", "buf0")
+
+
+@dataclass(frozen=True, slots=True)
+class RingSettings:
+    """A `ring` section: a buffer in memory that log lines go to (manual 3.9)."""
+
+    name: str
+    description: str = ""
+    #: how the head of a message looks, whatever the `log` line says
+    format: str = "raw"
+    #: bytes of a message, head included
+    maxlen: int = 1024
+    #: bytes of all messages, with what it takes to tell them apart
+    size: int = 16384
+    #: every one of them gets a copy of all messages
+    servers: tuple[ServerSettings, ...] = ()
+    connect_timeout: int | None = None
+    server_timeout: int | None = None
     location: Location = Location("", 0)
 
 
@@ -269,6 +310,8 @@ class GlobalSettings:
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
+    #: calls, CPU and latency of tasks are measured: "on", "auto" or "off"
+    profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
 
@@ -282,6 +325,7 @@ class Settings:
     files: tuple[str, ...] = ()
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
+    rings: tuple[RingSettings, ...] = ()
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

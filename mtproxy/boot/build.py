@@ -16,7 +16,10 @@ from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.formats import DEFAULT_URI_LENGTH
-from mtproxy.log.logger import Logger, ThreadLogs, make_logger
+from mtproxy.log.forward import start_forwarders
+from mtproxy.log.logger import Logger, ThreadLogs, make_logger, sampling_of
+from mtproxy.log.ring import BUF0, Ring
+from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
@@ -52,6 +55,9 @@ class Shared:
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     #: by position in `listeners`; only of those that are counted one by one
     listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
+    #: by name and kind of the proxy; None where no log line is sampled
+    samplings: dict[tuple[str, str], Sampling | None] = field(default_factory=dict)
+    rings: dict[str, Ring] = field(default_factory=dict)
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
@@ -62,9 +68,13 @@ def make_shared(
 ) -> Shared:
     """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
+    for ring in (BUF0, *settings.rings):
+        shared.rings[ring.name] = Ring(ring)
+    strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
     for proxy in settings.proxies:
         if proxy.disabled:
             continue
+        shared.samplings[proxy.name, proxy.kind] = sampling_of(proxy.logs, strategy)
         if proxy.is_backend:
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
@@ -101,9 +111,12 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     # the keyword counts the end of the head as one
     max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
     room = Room(HeadCache(max_headers))
-    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname)
+    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname, rings=shared.rings)
     room.thread_logs = thread_logs
     ctx.flushers.append(thread_logs.flush)
+    start_forwarders(
+        ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
+    )
     confs: dict[str, BackConf] = {}
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
@@ -148,6 +161,7 @@ def _logger(
         log_format=proxy.log_format,
         uri_length=int(glob.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
         thread_logs=thread_logs,
+        shared_samples=shared.samplings[proxy.name, proxy.kind],
     )
 
 

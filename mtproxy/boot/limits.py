@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from mtproxy.base.settings import Settings
 
-#: descriptors of each thread: poller, wake-up, log sockets
+#: descriptors of each thread: poller, wake-up, two log targets
 _PER_THREAD = 4
+_TARGETS_AMONG_THEM = 2
 #: standard streams, configuration and what libraries keep open
 _BASE = 16
 #: never fewer connections than this when nothing is configured
@@ -47,11 +48,15 @@ def fixed_descriptors(settings: Settings, nbthread: int) -> int:
     """Descriptors that are needed beside those of connections."""
     listeners = sum(len(p.binds) for p in settings.proxies) + len(settings.global_.stats_sockets)
     checks = sum(1 for p in settings.proxies for s in p.servers if s.check is not None)
+    # every thread opens each of them; rings are memory, and their servers are forwarded to once
+    logs = [log for p in settings.proxies if not p.disabled for log in p.logs]
+    targets = len({log.stdio or log.address for log in logs if log.ring is None})
     return (
         _BASE
-        + nbthread * _PER_THREAD
+        + nbthread * (_PER_THREAD + max(0, targets - _TARGETS_AMONG_THEM))
         + listeners
         + checks
+        + sum(len(ring.servers) for ring in settings.rings)
         + 16 * len(settings.global_.stats_sockets)
     )
 

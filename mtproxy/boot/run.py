@@ -15,11 +15,13 @@ from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_sock
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
+from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.fdtable import ENTRY_SIZE
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS
 from mtproxy.sched.pool import Pool
 from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
+from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT
 from mtproxy.stream.connect import purge_idle, shed_idle
 from mtproxy.sync import bare as bare_locks
 from mtproxy.sync import debug as lock_debug
@@ -100,6 +102,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     except OSError as e:
         tell("alert", f"[mtproxy.main()] Cannot prepare {nbthread} threads: {e.strerror}.")
         return 1
+    pool.task_profiling = glob.profiling_tasks
     pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
     if "nosplice" in off:
         pipe_size = 0
@@ -115,6 +118,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         ctx.room = room = build.build_room(ctx, shared)
         runtime_socket.add_thread(ctx, room, runtime)
         ctx.housekeepers.append(_housekeeping)
+        profiled.adopt(ctx)
 
     def ready(ctx: ThreadContext) -> None:
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
@@ -145,6 +149,7 @@ def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:
         max_events=int(glob.tune.get("tune.maxpollevents", DEFAULT_MAX_EVENTS)),
         maxsock=found.maxsock,
         full_scan=glob.tune.get("tune.fd.scan") == "full",
+        wait_queue=str(glob.tune.get("tune.wait-queue", DEFAULT_VARIANT)),
     )
 
 

@@ -192,6 +192,7 @@ Try it:
   mtproxy demo                     a demonstration that needs no configuration
   mtproxy ctl "show info"          ask a running process (stats socket)
   mtproxy locks --watch            which lock costs how much, live
+  mtproxy profile                  where its threads spend their time: a flame graph
 
 Configuration:
   -f PATH     read this file, or every *.cfg of this directory in order of names; repeatable

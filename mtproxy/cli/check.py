@@ -19,7 +19,7 @@ from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config import has_listener, load
 from mtproxy.config.conditions import evaluate
 from mtproxy.config.cpumap import MAX_THREADS
-from mtproxy.config.dump import dump
+from mtproxy.config.explain import explain
 from mtproxy.config.lexer import from_text, to_text, tokenize
 
 VALID = 0
@@ -66,7 +66,7 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
     if settings is None:
         return ERRORS
     if cmdline.dump:
-        print(dump(settings), end="")
+        print(explain(settings), end="")
     if not has_listener(settings):
         if not is_quiet(cmdline):
             print(

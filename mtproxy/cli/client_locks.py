@@ -120,6 +120,9 @@ GUARDS = {
     "LBPRM": "which servers of a backend are usable, and its balancing",
     "TASK_WQ": "the wait queue that the threads share (health checks)",
     "LISTENER": "how many connections a listener, a frontend or the process has",
+    "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
+    "RING": "a ring's messages",
+    "CELL": "a value that is compared and exchanged (tune.log-sampling cas)",
     "OTHER": "nothing in the program; tests use it",
 }
 _COLUMNS = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from mtproxy.cli import (
     commands_activity,
+    commands_events,
     commands_locks,
     commands_process,
+    commands_profiling,
     commands_servers,
     commands_session,
     commands_stats,
@@ -18,7 +20,9 @@ COMMANDS = CommandTable(
         *commands_session.COMMANDS,
         *commands_stats.COMMANDS,
         *commands_process.COMMANDS,
+        *commands_events.COMMANDS,
         *commands_threads.COMMANDS,
+        *commands_profiling.COMMANDS,
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,

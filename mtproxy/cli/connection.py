@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.report import say
 from mtproxy.cli.commands import COMMANDS
-from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.cli.runtime import CliSession, Level, Pause
 from mtproxy.cli.server import BATCH, serve
-from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.net.connection import ENDED, ERR, HUP, IN, OUT, READABLE, Connection
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ class CliConnection:
     def __init__(self, session: CliSession, gate: CliGate) -> None:
         self.session = session
         self.gate = gate
+        session.pause = self.pause
+        session.wake = self.wake
 
     def attach(self, task: Task, conn: Connection) -> None:
         """Say which task runs it and which connection it serves, before its first run."""
@@ -134,7 +136,7 @@ class CliConnection:
     async def run(self) -> None:
         """Serve the connection, then close it."""
         try:
-            await serve(self.session, self.read_some, self.write_all)
+            await serve(self.session, self.read_some, self.write_all, self.wait_for)
             await self._linger()
         except TimeoutError:
             pass  # the client neither reads its answer nor closes
@@ -191,6 +193,53 @@ class CliConnection:
             self.task.wake()
             await park()
             self.task.queue = conn.ctx.normal
+
+    async def pause(self, ms: int) -> None:
+        """Wait until `wake` is called, for `ms` at most; may return early. BrokenPipeError when the
+        client has gone: closed its connection, that is, not only its sending side.
+        """
+        conn = self.conn
+        if conn.ready & (HUP | ERR):
+            raise BrokenPipeError(errno.EPIPE, "the client has gone")
+        self.task.set_expire(conn.ctx.now + ms)
+        await park()
+
+    def wake(self) -> None:
+        """End a `pause`. Any thread."""
+        self.conn.ctx.shared.post(lambda _ctx: self.task.wake())
+
+    async def wait_for(self, pause: Pause) -> None:
+        """Wait until it is over, or the client sends something, which is thrown away with what it
+        has sent before, or is silent for too long, which ends the session.
+        """
+        conn, task, shared = self.conn, self.task, self.conn.ctx.shared
+        over = False
+
+        def on_thread(_ctx: ThreadContext) -> None:
+            nonlocal over
+            over = True
+            task.wake()
+
+        if self.session.pending:
+            self.session.discard_input()
+            pause.stopped = True
+            return
+        pause.begin(lambda: shared.post(on_thread))
+        deadline = conn.ctx.now + self.session.timeout_ms
+        while not over:
+            if conn.ready & READABLE:
+                try:
+                    conn.recv(_READ_SIZE)
+                except BlockingIOError:
+                    conn.ready &= ~(IN | ENDED)
+                else:
+                    pause.stopped = True
+                    return
+            try:
+                await self._wait(deadline)
+            except TimeoutError:
+                self.session.closing = pause.stopped = True
+                return
 
     async def _wait(self, deadline: int) -> None:
         """Park until something happens. Raises TimeoutError at `deadline`."""

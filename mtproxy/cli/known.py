@@ -16,8 +16,8 @@ _NAMES = """
     experimental-mode; expert-mode; get acl; get map; get var; httpclient; mcli-debug-mode;
     new ssl; prepare acl; prepare map; reload; set anon; set dynamic-cookie-key; set map;
     set maxconn; set rate-limit; set ssl; set table; set var; show acl; show anon;
-    show cache; show dev; show events; show libs; show map; show peers; show pools; show proc;
-    show profiling; show quic; show resolvers; show schema; show ssl; show table; show tasks;
+    show cache; show dev; show libs; show map; show peers; show pools; show proc;
+    show quic; show resolvers; show schema; show ssl; show table; show tasks;
     show tls-keys; show trace; shutdown frontend; shutdown session; shutdown sessions; trace;
     update ssl
 """

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -59,7 +59,20 @@ class CliError(Exception):
         self.severity = severity
 
 
-type Answer = str | Iterable[str]
+@dataclass(slots=True)
+class Pause:
+    """A piece of an answer that is a wait: `begin(wake)` makes some thread call `wake()` when there
+    may be more to say. The server sets `stopped` when the client has sent anything or left; the
+    answer then ends.
+    """
+
+    begin: Callable[[Callable[[], None]], None]
+    stopped: bool = False
+
+
+type Answer = str | Iterable[str | Pause]
+#: an answer that goes on while things happen, see `CliSession.follow`
+type Stream = AsyncGenerator[bytes]
 type Handler = Callable[[CliSession, list[str]], Answer]
 
 
@@ -171,6 +184,13 @@ class CliSession:
         self.answered = False
         #: the payload of the current command, None when it has none
         self.payload: str | None = None
+        #: set by a handler whose answer takes time: the server sends what it yields, after what the
+        #: handler returned, and closes it when the client goes away
+        self.follow: Stream | None = None
+        #: for such a stream, given by the transport: `await pause(ms)` waits for that long at most,
+        #: or until `wake()` is called (by any thread); OSError when the client has gone
+        self.pause: Callable[[int], Awaitable[None]] = _no_transport
+        self.wake: Callable[[], None] = _no_wake
         self._pending = bytearray()
         self._awaiting_payload: str | None = None
 
@@ -178,6 +198,11 @@ class CliSession:
     def feed(self, data: bytes) -> None:
         """Take bytes from the connection."""
         self._pending += data
+
+    def discard_input(self) -> None:
+        """Forget the commands that were received and not answered yet."""
+        self._pending.clear()
+        self._awaiting_payload = None
 
     @property
     def pending(self) -> bool:
@@ -248,7 +273,7 @@ class CliSession:
         return command
 
     # --- output
-    def answer(self, command: str) -> Iterator[str]:
+    def answer(self, command: str) -> Iterator[str | Pause]:
         """Run one command; yields its answer in pieces, the last of which ends with the empty line
         (and the prompt). Nothing is yielded by a command that just closes the connection.
         """
@@ -270,9 +295,13 @@ class CliSession:
                 f"Please report this:\n{traceback.format_exc()}",
             )
             yield f"Internal error: {type(error).__name__}: {error}\n"
-        if self.silent:
+        if self.silent or self.follow is not None:
             return
-        yield "\n" + (PROMPT if self.prompt else "")
+        yield self.end_of_answer()
+
+    def end_of_answer(self) -> str:
+        """What ends every answer: an empty line, and the prompt."""
+        return "\n" + (PROMPT if self.prompt else "")
 
     def _run(self, line: str) -> Answer:
         words = split_words(line)
@@ -325,6 +354,14 @@ class CliSession:
         return "The following commands are valid at this level:\n" + "".join(
             c.line() for c in shown
         )
+
+
+async def _no_transport(_ms: int) -> None:
+    raise CliError("This command needs a connection of its own.")
+
+
+def _no_wake() -> None:
+    """There is nobody to wake."""
 
 
 def split_words(line: str) -> list[str]:

@@ -1,9 +1,10 @@
 """Serving one connection to the runtime socket.
 
-`serve` is a coroutine of the thread that owns the connection. It reads and writes through two
+`serve` is a coroutine of the thread that owns the connection. It reads, writes and waits through
 coroutine functions, so that it works over any transport: `read_some()` gives at least one byte,
 `b""` at the end of the stream, and raises TimeoutError after `session.timeout_ms` of silence;
-`write_all(data)` returns when the kernel has taken everything. Errors of the connection (OSError)
+`write_all(data)` returns when the kernel has taken everything; `wait_for(pause)` when the pause is
+over, with `stopped` set if the client ended it. Errors of the connection (OSError)
 pass through to the caller, who closes it.
 """
 
@@ -11,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliSession
+from mtproxy.cli.runtime import PAYLOAD_PROMPT, CliError, CliSession, Pause
 
 type ReadSome = Callable[[], Awaitable[bytes]]
 type WriteAll = Callable[[bytes], Awaitable[None]]
+type WaitFor = Callable[[Pause], Awaitable[None]]
 
 #: pieces of an answer are gathered up to this many characters before they are written
 BATCH = 16384
 
 
-async def serve(session: CliSession, read_some: ReadSome, write_all: WriteAll) -> None:
+async def serve(
+    session: CliSession, read_some: ReadSome, write_all: WriteAll, wait_for: WaitFor
+) -> None:
     """Answer commands until the client has what it asked for, leaves, or is silent for too long.
 
     A session without prompt ends when everything that was received is answered. What the client
@@ -41,13 +45,22 @@ async def serve(session: CliSession, read_some: ReadSome, write_all: WriteAll) -
                 return
             session.feed(data)
             continue
-        await _write_answer(session, command, write_all)
+        await _write_answer(session, command, write_all, wait_for)
 
 
-async def _write_answer(session: CliSession, command: str, write_all: WriteAll) -> None:
+async def _write_answer(
+    session: CliSession, command: str, write_all: WriteAll, wait_for: WaitFor
+) -> None:
     pieces: list[str] = []
     size = 0
     for piece in session.answer(command):
+        if isinstance(piece, Pause):
+            if pieces:
+                await write_all(encode("".join(pieces)))
+                pieces.clear()
+                size = 0
+            await wait_for(piece)
+            continue
         pieces.append(piece)
         size += len(piece)
         if size >= BATCH:
@@ -56,6 +69,23 @@ async def _write_answer(session: CliSession, command: str, write_all: WriteAll) 
             size = 0
     if size:
         await write_all(encode("".join(pieces)))
+    if session.follow is not None:
+        await _follow(session, write_all)
+
+
+async def _follow(session: CliSession, write_all: WriteAll) -> None:
+    """Send what comes, for as long as something comes and the client is there."""
+    stream = session.follow
+    assert stream is not None
+    try:
+        async for piece in stream:
+            await write_all(piece)
+    except CliError as error:
+        await write_all(encode(session.severity_prefix(error.severity) + error.text + "\n"))
+    finally:
+        session.follow = None
+        await stream.aclose()
+    await write_all(encode(session.end_of_answer()))
 
 
 def encode(text: str) -> bytes:

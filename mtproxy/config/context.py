@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
 from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.settings import CommandLine, Location
-from mtproxy.config.drafts import GlobalDraft, ProxyDraft
+from mtproxy.config.drafts import GlobalDraft, ProxyDraft, RingDraft
 from mtproxy.config.model import Statement
 
 
@@ -27,8 +27,11 @@ class Context:
     defaults: list[ProxyDraft] = field(default_factory=list)
     #: the proxies by name, in order: a frontend and a backend may share one
     proxies_by_name: dict[str, list[ProxyDraft]] = field(default_factory=dict)
+    rings: list[RingDraft] = field(default_factory=list)
     #: the proxy or defaults section being read
     current: ProxyDraft | None = None
+    #: the ring section being read
+    current_ring: RingDraft | None = None
     #: None: the C library
     given_resolver: Resolver | None = None
 
@@ -37,6 +40,12 @@ class Context:
         """The draft of the section being read; only parsers of proxy keywords may ask."""
         assert self.current is not None
         return self.current
+
+    @property
+    def ring(self) -> RingDraft:
+        """The draft of the section being read; only parsers of ring keywords may ask."""
+        assert self.current_ring is not None
+        return self.current_ring
 
     @property
     def resolver(self) -> Resolver:

@@ -19,12 +19,17 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    RingSettings,
     ServerSettings,
     StatsSocket,
     Timeouts,
 )
 
 NOWHERE = Location("", 0)
+
+#: what a ring has unless its section says otherwise, in bytes; HAProxy's
+RING_MAXLEN = 1024
+RING_SIZE = 16384
 
 
 @dataclass(slots=True)
@@ -58,6 +63,7 @@ class ServerDraft:
     unresolved: bool = False
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
+    log_proto: str = "legacy"
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -91,6 +97,7 @@ class ServerDraft:
             unresolved=self.unresolved,
             rise=self.rise,
             forced_id=self.id is not None,
+            log_proto=self.log_proto,
         )
 
 
@@ -211,6 +218,36 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             **self.keepalive_probes,
+        )
+
+
+@dataclass(slots=True)
+class RingDraft:
+    """A `ring` section."""
+
+    name: str
+    location: Location
+    #: what its `server` lines are read into
+    backend: ProxyDraft
+    description: str = ""
+    format: str = "raw"
+    maxlen: int = RING_MAXLEN
+    size: int = RING_SIZE
+
+    def freeze(self) -> RingSettings:
+        servers = self.backend.servers
+        ids = free_numbers([server.id for server in servers])
+        timeouts = self.backend.timeouts
+        return RingSettings(
+            name=self.name,
+            description=self.description or self.name,
+            format=self.format,
+            maxlen=self.maxlen,
+            size=self.size,
+            servers=tuple(server.freeze(i) for server, i in zip(servers, ids, strict=True)),
+            connect_timeout=timeouts.get("connect"),
+            server_timeout=timeouts.get("server"),
+            location=self.location,
         )
 
 

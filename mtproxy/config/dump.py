@@ -1,4 +1,4 @@
-"""The configuration as it was understood, as text in one stable form (`-c -dC`, golden tests).
+"""The configuration as it was understood, as text in one stable form (golden tests).
 
 Only what differs from the default is shown; places in files are not. Pure.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
-from mtproxy.base.settings import Address, AddressKind, Location, Settings
+from mtproxy.base.settings import Address, AddressKind, Location, SampleSettings, Settings
 
 _INDENT = "    "
 
@@ -21,6 +21,9 @@ def dump(settings: Settings) -> str:
     for proxy in settings.proxies:
         lines.append(f"{proxy.kind} {proxy.name}")
         lines += _members(proxy, skip=("kind", "name"))
+    for ring in settings.rings:
+        lines.append(f"ring {ring.name}")
+        lines += _members(ring, skip=("name",))
     return "\n".join(lines) + "\n"
 
 
@@ -59,7 +62,7 @@ def _entry(name: str, value: object, depth: int) -> Iterator[str]:
     if isinstance(value, tuple):
         for element in value:
             yield from _entry(name, element, depth)
-    elif is_dataclass(value) and not isinstance(value, Address):
+    elif is_dataclass(value) and not isinstance(value, Address | SampleSettings):
         yield f"{indent}{name}"
         yield from _members(value, (), depth + 1)
     elif isinstance(value, dict):
@@ -74,6 +77,9 @@ def _entry(name: str, value: object, depth: int) -> Iterator[str]:
 def _plain(value: object) -> str:
     if isinstance(value, Address):
         return address_text(value)
+    if isinstance(value, SampleSettings):
+        ranges = ",".join(f"{a}-{b}" if a < b else str(a) for a, b in value.ranges)
+        return f"{ranges}:{value.size}"
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, (frozenset, set)):

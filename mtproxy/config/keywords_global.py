@@ -201,7 +201,8 @@ def _insecure_fork(ctx: Context, st: Statement) -> None:
 
 def _profiling_tasks(ctx: Context, st: Statement) -> None:
     st.at_most(1)
-    choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
+    mode = choice(st.words[0], st.required(1, "a value"), ("auto", "on", "off"))
+    ctx.global_.values["profiling_tasks"] = mode
 
 
 def _profiling_locks(ctx: Context, st: Statement) -> None:
@@ -237,6 +238,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("noreuseport", IN_GLOBAL, _feature_off),
     Keyword("nosplice", IN_GLOBAL, _feature_off),
     Keyword("pidfile", IN_GLOBAL, _text("pidfile", "a file name")),
+    Keyword("profiling.tasks", IN_GLOBAL, _profiling_tasks),
     Keyword("presetenv", IN_GLOBAL, _setenv),
     Keyword("profiling.locks", IN_GLOBAL, _profiling_locks),
     Keyword("quiet", IN_GLOBAL, _flag("quiet")),
@@ -279,7 +281,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     ),
     _no_effect("pp2-never-send-local", _no_argument, "the PROXY protocol is refused"),
     _no_effect("profiling.memory", _one_argument, "the profiler counts HAProxy's allocator calls"),
-    _no_effect("profiling.tasks", _profiling_tasks, "'show activity' measures the loop always"),
     _no_effect("ssl-default-bind-ciphers", _any_arguments, _TLS),
     _no_effect("ssl-default-bind-ciphersuites", _any_arguments, _TLS),
     _no_effect("ssl-default-bind-client-sigalgs", _any_arguments, _TLS),

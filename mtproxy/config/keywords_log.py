@@ -5,11 +5,12 @@ Exports `KEYWORDS`.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import Address, AddressKind, LogSettings
+from mtproxy.base.settings import Address, AddressKind, LogSettings, SampleSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import (
     FRONT,
@@ -30,11 +31,14 @@ SYSLOG_PORT = 514
 _UDP = {AddressKind.IPV4: AddressKind.UDP4, AddressKind.IPV6: AddressKind.UDP6}
 
 
-def _target(ctx: Context, text: str) -> tuple[Address | None, str | None]:
+def _target(ctx: Context, text: str) -> tuple[Address | None, str | None, str | None]:
+    """Address, standard stream or ring: one of the three."""
     if text in ("stdout", "stderr"):
-        return None, text
+        return None, text, None
     if text.startswith("ring@"):
-        raise ConfigError("log to a ring buffer is known but not supported by mtproxy yet")
+        ring = text.removeprefix("ring@")
+        # the two other sinks are what they are called, whichever way they are named
+        return (None, ring, None) if ring in ("stdout", "stderr") else (None, None, ring)
     if text.startswith("backend@"):
         raise ConfigError("log to a backend is known but not supported by mtproxy yet")
     try:
@@ -47,7 +51,7 @@ def _target(ctx: Context, text: str) -> tuple[Address | None, str | None]:
     port = address.port
     if kind in (AddressKind.UDP4, AddressKind.UDP6) and not port:
         port = SYSLOG_PORT
-    return replace(address, kind=kind, port=port), None
+    return replace(address, kind=kind, port=port), None, None
 
 
 def _log(ctx: Context, st: Statement) -> None:
@@ -73,38 +77,111 @@ def _log(ctx: Context, st: Statement) -> None:
 
 def _entry(ctx: Context, st: Statement) -> LogSettings:
     args = Args(st.words, 1)
-    address, stdio = _target(ctx, args.next())
+    target = args.next()
+    address, stdio, ring = _target(ctx, target)
     length = 1024
     form = "local"
-    while args.more() and args.words[args.position] in ("len", "format", "sample", "profile"):
-        word = args.next()
-        args.name = f"log {word}"
-        if word == "len":
-            length = args.integer(80, 65535)
-        elif word == "format":
-            form = args.choice(*FORMATS)
-        else:
-            raise ConfigError(
-                f"'log ... {word}' is known but not supported by mtproxy yet", word=word
-            )
+    sample = None
+    # each at most once, in this order, as HAProxy wants them
+    if _option(args, "len"):
+        length = args.integer(80, 65535)
+    if _option(args, "format"):
+        form = args.choice(*FORMATS)
+    if _option(args, "sample"):
+        sample = parse_sample(args.value("<ranges>:<size>"))
+    if _option(args, "profile"):
+        raise ConfigError(
+            "'log ... profile' is known but not supported by mtproxy yet", word="profile"
+        )
     rest = args.words[args.position :]
     if not rest or not rest[0]:
         raise ConfigError("'log' expects a facility")
-    if len(rest) > 3:
-        raise ConfigError(f"'log' cannot handle unexpected argument '{rest[3]}'", word=rest[3])
+    if rest[0] in ("len", "format", "sample", "profile"):
+        raise ConfigError(
+            f"'log' : '{rest[0]}' is out of place: 'len', 'format' and 'sample' stand in this"
+            " order, each once",
+            word=rest[0],
+        )
     facility = choice("log facility", rest[0], FACILITIES)
     level = choice("log level", rest[1], LEVELS) if len(rest) > 1 else "debug"
     minlevel = choice("log minimum level", rest[2], LEVELS) if len(rest) > 2 else "emerg"
+    if len(rest) > 3:
+        raise ConfigError(f"'log' cannot handle unexpected argument '{rest[3]}'", word=rest[3])
     return LogSettings(
         address=address,
         stdio=stdio,
+        ring=ring,
         facility=facility,
         level=level,
         minlevel=minlevel,
         length=length,
         format=form,
         location=st.location,
+        sample=sample,
     )
+
+
+def _option(args: Args, word: str) -> bool:
+    """Whether the next word is this one; it is taken then."""
+    if args.more() and args.words[args.position] == word:
+        args.next()
+        args.name = f"log {word}"
+        return True
+    return False
+
+
+#: HAProxy keeps positions and sizes in 32 bits
+_MAX_SAMPLE = (1 << 32) - 1
+
+
+def parse_sample(text: str) -> SampleSettings:
+    """`1,3-5:6` (manual, `log`). Raises ConfigError."""
+    listed, colon, after = text.partition(":")
+    if not colon:
+        raise ConfigError(
+            f"'log sample' : missing ':' and the sample's size in '{text}'", word=text
+        )
+    if not listed:
+        raise ConfigError(f"'log sample' : no ranges given in '{text}'", word=text)
+    # one comma at the end is taken, as HAProxy takes it
+    ranges = sorted(_sample_range(part, text) for part in listed.removesuffix(",").split(","))
+    for (_, last), (first, _) in itertools.pairwise(ranges):
+        if first <= last:
+            raise ConfigError(f"'log sample' : ranges are overlapping in '{text}'", word=text)
+    size = _positive(after)
+    if size is None:
+        raise ConfigError(
+            f"'log sample' : wrong sample size '{after}', an integer from 1 to {_MAX_SAMPLE} is"
+            " expected",
+            word=text,
+        )
+    if ranges[-1][1] > size:
+        raise ConfigError(
+            f"'log sample' : the sample's size {size} must not be less than {ranges[-1][1]},"
+            " where the last range ends",
+            word=text,
+        )
+    return SampleSettings(tuple(ranges), size)
+
+
+def _sample_range(part: str, text: str) -> tuple[int, int]:
+    low, dash, high = part.partition("-")
+    first = _positive(low)
+    last = _positive(high) if dash else first
+    if first is None or last is None or (dash and last <= first):
+        raise ConfigError(
+            f"'log sample' : wrong range '{part}', <position> or <lower>-<higher> is expected,"
+            " from 1",
+            word=text,
+        )
+    return first, last
+
+
+def _positive(text: str) -> int | None:
+    if not (text.isascii() and text.isdigit()) or len(text) > 20:
+        return None
+    number = int(text)
+    return number if 0 < number <= _MAX_SAMPLE else None
 
 
 def _log_tag(ctx: Context, st: Statement) -> None:

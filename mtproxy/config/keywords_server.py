@@ -132,7 +132,7 @@ def _pool_low_conn(ctx: Context, args: Args, draft: ServerDraft) -> None:
 
 
 def _log_proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
-    args.choice("legacy", "octet-count")
+    draft.log_proto = args.choice("legacy", "octet-count")
 
 
 def _later(name: str, feature: str, arguments: int = 0) -> ServerOption:
@@ -168,9 +168,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
     ServerOption("tfo", _set("tfo")),
     ServerOption("weight", _number("weight", 0, 256)),
-    ServerOption(
-        "log-proto", _log_proto, Support.NO_EFFECT, "matters to the servers of a ring only"
-    ),
+    ServerOption("log-proto", _log_proto),
     ServerOption(
         "pool-low-conn",
         _pool_low_conn,
@@ -313,7 +311,8 @@ def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str)
         ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', disabling server")
 
 
-def _server(ctx: Context, st: Statement) -> None:
+def read_server(ctx: Context, st: Statement) -> None:
+    """A `server` line of the section in `ctx.current`."""
     name = st.required(1, "a name")
     st.required(2, "an address")
     proxy = ctx.proxy
@@ -353,7 +352,7 @@ def _proxy_source(ctx: Context, st: Statement) -> None:
 
 
 KEYWORDS: tuple[Keyword, ...] = (
-    Keyword("server", BACK_ONLY, _server, strict=True),
+    Keyword("server", BACK_ONLY, read_server, strict=True),
     Keyword("default-server", BACK, _default_server),
     Keyword("source", BACK, _proxy_source),
     Keyword("server-template", BACK_ONLY, None, Support.LATER, "server templates"),

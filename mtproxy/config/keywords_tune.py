@@ -20,6 +20,7 @@ from mtproxy.config.model import (
     size,
     time,
 )
+from mtproxy.log.sampling import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ TUNES: tuple[Tune, ...] = (
     # mtproxy's own, for comparisons: see sched.fdtable
     Tune("tune.fd.scan", "word", words=("highest", "full")),
     Tune("tune.http.logurilen", "int", 0),
+    Tune("tune.log-sampling", "word", words=tuple(STRATEGIES)),
     Tune("tune.http.maxhdr", "int", 1, 32767),
     Tune("tune.lock-stats", "switch"),
     Tune("tune.maxaccept", "int", -1),
@@ -63,6 +65,8 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.runqueue-depth", "int", 0),
     Tune("tune.sndbuf.client", "size", 0),
     Tune("tune.sndbuf.server", "size", 0),
+    # mtproxy's own, for comparisons: the variants of sched.waitqueue_variants
+    Tune("tune.wait-queue", "word", words=("seek", "write", "mutex")),
     Tune("tune.applet.zero-copy-forwarding", "switch", no_effect="there are no applets"),
     Tune("tune.buffers.limit", "int", no_effect=_ALLOC),
     Tune("tune.buffers.reserve", "int", no_effect=_ALLOC),
@@ -133,7 +137,11 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.recv_enough", "size", no_effect="a read is never repeated without an event"),
     Tune("tune.renice.runtime", "int", -20, 19, no_effect="the process keeps its priority"),
     Tune("tune.renice.startup", "int", -20, 19, no_effect="the process keeps its priority"),
-    Tune("tune.ring.queues", "int", no_effect="tunes ring buffers, which are refused"),
+    Tune(
+        "tune.ring.queues",
+        "int",
+        no_effect="a ring is filled once a turn",
+    ),
     Tune("tune.sched.low-latency", "switch", no_effect="the run queue always serves urgent first"),
     Tune("tune.sndbuf.backend", "size", no_effect="sizes the sockets of datagram services"),
     Tune("tune.sndbuf.frontend", "size", no_effect="sizes the sockets of datagram services"),

@@ -32,7 +32,6 @@ SECTIONS_LATER: dict[str, str] = {
     "peers": "peers",
     "program": "programs of the master process",
     "resolvers": "DNS resolvers",
-    "ring": "ring buffers",
     "traces": "traces",
     "userlist": "user lists",
 }

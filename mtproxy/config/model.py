@@ -26,8 +26,10 @@ DEFAULTS = "defaults"
 FRONTEND = "frontend"
 LISTEN = "listen"
 BACKEND = "backend"
+RING = "ring"
 
 IN_GLOBAL = frozenset({GLOBAL})
+IN_RING = frozenset({RING})
 #: proxies that listen, proxies that have servers, and both, each with `defaults`
 FRONT = frozenset({DEFAULTS, FRONTEND, LISTEN})
 BACK = frozenset({DEFAULTS, LISTEN, BACKEND})

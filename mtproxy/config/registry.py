@@ -12,11 +12,12 @@ from mtproxy.config import (
     keywords_log,
     keywords_options,
     keywords_proxy,
+    keywords_ring,
     keywords_server,
     keywords_tune,
     known,
 )
-from mtproxy.config.model import GLOBAL, PROXY, Keyword
+from mtproxy.config.model import GLOBAL, IN_RING, PROXY, RING, Keyword
 
 TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_global.KEYWORDS,
@@ -26,6 +27,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_proxy.KEYWORDS,
     keywords_options.KEYWORDS,
     keywords_server.KEYWORDS,
+    keywords_ring.KEYWORDS,
     known.KEYWORDS,
 )
 
@@ -41,12 +43,15 @@ def _by_room(room: frozenset[str]) -> dict[str, Keyword]:
     return found
 
 
-#: name -> keyword, of the global section and of all proxy sections
+#: name -> keyword, of the global section, of all proxy sections and of rings
 _GLOBAL = _by_room(frozenset({GLOBAL}))
 _PROXY = _by_room(PROXY)
+_RING = _by_room(IN_RING)
 
 
 def _room(section: str) -> dict[str, Keyword]:
+    if section == RING:
+        return _RING
     return _GLOBAL if section == GLOBAL else _PROXY
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import Location
+from mtproxy.base.settings import BUILT_IN_SINKS, Location
 from mtproxy.config import registry
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft
+from mtproxy.config.drafts import ProxyDraft, RingDraft
 from mtproxy.config.known import SECTIONS_LATER
 from mtproxy.config.lexer import from_text, to_text, tokenize
 from mtproxy.config.model import (
@@ -21,6 +21,7 @@ from mtproxy.config.model import (
     FRONTEND,
     GLOBAL,
     LISTEN,
+    RING,
     Keyword,
     Statement,
     Support,
@@ -29,7 +30,7 @@ from mtproxy.config.model import (
 from mtproxy.config.nearest import nearest
 from mtproxy.config.preprocessor import Preprocessor
 
-SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, *SECTIONS_LATER)
+SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *SECTIONS_LATER)
 _PREFIXES = ("no", "default")
 
 
@@ -145,6 +146,9 @@ class Reader:
         if section == GLOBAL:
             st.at_most(0)
             return
+        if section == RING:
+            self._open_ring(st)
+            return
         self._open_proxy(section, st)
 
     def _open_proxy(self, section: str, st: Statement) -> None:
@@ -178,6 +182,20 @@ class Reader:
                 + (hint if section in (FRONTEND, LISTEN) else ""),
                 word=st.arg(rest),
             )
+
+    def _open_ring(self, st: Statement) -> None:
+        ctx = self.ctx
+        name = st.arg(1)
+        self.section_name = name or RING
+        backend = ProxyDraft(BACKEND, name, st.location)
+        ctx.current_ring = draft = RingDraft(name, st.location, backend)
+        if not name:
+            raise ConfigError("'ring' expects a name as argument")
+        check_name(name, RING)
+        if name in BUILT_IN_SINKS or any(other.name == name for other in ctx.rings):
+            raise ConfigError(f"a ring or sink named '{name}' already exists", word=name)
+        ctx.rings.append(draft)
+        st.at_most(1)
 
     def _inherited(self, st: Statement, position: int, draft: ProxyDraft) -> ProxyDraft | None:
         """The defaults that a section starts from: those named, or the last ones before it."""

@@ -5,9 +5,15 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
-from mtproxy.base.settings import AddressKind, ProxySettings, Settings
+from mtproxy.base.settings import (
+    BUILT_IN_SINKS,
+    AddressKind,
+    LogSettings,
+    ProxySettings,
+    Settings,
+)
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft, ServerDraft, free_numbers
+from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.nearest import nearest
 
 #: addresses that have no port
@@ -20,6 +26,10 @@ _HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
 
 def check(ctx: Context) -> None:
     """Cross checks between sections; adds alerts and warnings."""
+    for ring in ctx.rings:
+        _check_ring(ctx, ring)
+    for entry in ctx.global_.logs:
+        _check_ring_name(ctx, entry)
     _check_global(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
@@ -140,7 +150,35 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.log_format = "tcplog"
 
 
+def _check_ring(ctx: Context, ring: RingDraft) -> None:
+    if ring.maxlen > ring.size:
+        ctx.warn(
+            ring.location,
+            f"ring '{ring.name}' : 'maxlen' {ring.maxlen} exceeds the ring's size and is taken as"
+            f" {ring.size}",
+        )
+        ring.maxlen = ring.size
+    _check_timeouts(ctx, ring.backend)
+    _check_servers(ctx, ring.backend)
+
+
+def _check_ring_name(ctx: Context, log: LogSettings) -> None:
+    if log.ring is None or log.ring in BUILT_IN_SINKS:
+        return
+    names = [ring.name for ring in ctx.rings]
+    if log.ring not in names:
+        ctx.diagnostics.alert(
+            f"'log' : unable to find the ring '{log.ring}'",
+            log.location,
+            word=log.ring,
+            suggestion=nearest(log.ring, names),
+        )
+
+
 def _check_logs(ctx: Context, proxy: ProxyDraft) -> None:
+    for entry in proxy.logs:
+        if entry is not None:
+            _check_ring_name(ctx, entry)
     known = [entry for entry in proxy.logs if entry is not None]
     if None in proxy.logs:
         known += ctx.global_.logs
@@ -206,7 +244,8 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         ids = free_numbers([server.id for server in draft.servers])
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))
-    return Settings(global_, tuple(proxies), files, dict(ctx.environ))
+    rings = tuple(ring.freeze() for ring in ctx.rings)
+    return Settings(global_, tuple(proxies), files, dict(ctx.environ), rings)
 
 
 def has_listener(settings: Settings) -> bool:

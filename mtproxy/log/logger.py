@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from time import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from mtproxy.base.settings import LogSettings
-from mtproxy.log import formats, syslog, targets
+from mtproxy.log import formats, sampling, syslog, targets
 from mtproxy.log.dates import LineDates
+from mtproxy.log.function import generate, log_nothing
 from mtproxy.log.record import LogRecord
+from mtproxy.log.ring import Ring, RingTarget
 
 DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
@@ -44,9 +47,17 @@ class ThreadLogs:
     """The log targets and date caches of one thread. `ctx` is None in a process without a pool.
 
     `hostname` is the value of `log-send-hostname`: None without it, "" for the host's own name.
+    `rings` are those of the process by name.
     """
 
-    def __init__(self, ctx: HasTid | None = None, *, hostname: str | None = None) -> None:
+    def __init__(
+        self,
+        ctx: HasTid | None = None,
+        *,
+        hostname: str | None = None,
+        rings: Mapping[str, Ring] | None = None,
+    ) -> None:
+        self.rings = rings or {}
         self.tid = 0 if ctx is None else ctx.tid
         #: the name that syslog heads carry; "" for none
         self.hostname = "" if hostname is None else hostname or socket.gethostname()
@@ -59,10 +70,14 @@ class ThreadLogs:
         """The open target of `log`; two `log` lines with the same address share one. Raises
         OSError.
         """
-        key = log.stdio or log.address
+        key = ("ring", log.ring) if log.ring is not None else log.stdio or log.address
         target = self._targets.get(key)
         if target is None:
-            target = self._targets[key] = targets.open_target(log)
+            if log.ring is None:
+                target = targets.open_target(log)
+            else:
+                target = RingTarget(self.rings[log.ring], self.tid)
+            self._targets[key] = target
         return target
 
     def flush(self) -> None:
@@ -75,6 +90,10 @@ class ThreadLogs:
     def dropped(self) -> int:
         """Messages lost so far on all targets of this thread."""
         return sum(t.dropped for t in list(self._targets.values()))
+
+    def dropped_on(self, name: str) -> int:
+        """Messages lost so far on targets of this name. Any thread."""
+        return sum(t.dropped for t in list(self._targets.values()) if t.name == name)
 
     @property
     def sent(self) -> int:
@@ -90,7 +109,7 @@ class ThreadLogs:
 class Sender:
     """One `log` line of one proxy on one thread: its filter, head and target."""
 
-    __slots__ = ("_heads", "level", "maximum", "minimum", "target")
+    __slots__ = ("_heads", "dress", "level", "maximum", "minimum", "target", "whole")
 
     def __init__(
         self, log: LogSettings, tag: str, pid: int, hostname: str, target: targets.LogTarget
@@ -100,12 +119,19 @@ class Sender:
         self.level = syslog.level_number(log.level)
         #: more important ones are sent as this level
         self.minimum = syslog.level_number(log.minlevel)
-        #: bytes, newline included
+        #: bytes, newline included; for a ring those of the text alone
         self.maximum = log.length
+        #: into a ring: bytes of head and text; 0 elsewhere
+        self.whole = 0
+        if isinstance(target, RingTarget):
+            log = replace(log, format=target.ring.format)
+            self.whole = target.ring.maxlen
         # log-send-hostname makes rfc3164 the default (manual, `log`)
         head_format = "rfc3164" if hostname and log.format == "local" else log.format
         self._heads = syslog.HeadWriter(head_format, facility, tag, pid, hostname)
         self.target = target
+        #: senders with the same one send the same bytes
+        self.dress = (head_format, facility, tag, self.minimum, self.maximum, self.whole)
 
     @property
     def precise(self) -> bool:
@@ -121,8 +147,14 @@ class Sender:
         """Send `text` (without newline) at `level` if the line asks for that level."""
         if level > self.level:
             return
-        message = (self.head(level, time()) + text).encode("utf-8", "surrogateescape")
-        self.target.send(message[: self.maximum - 1] + b"\n")
+        head, limit = self.head(level, time()), self.maximum - 1
+        if self.whole:
+            message = head.encode("utf-8", "surrogateescape")
+            message += text.encode("utf-8", "surrogateescape")[:limit]
+            self.target.send(message[: self.whole])
+        else:
+            message = (head + text).encode("utf-8", "surrogateescape")
+            self.target.send(message[:limit] + b"\n")
 
 
 def open_senders(
@@ -135,13 +167,25 @@ def open_senders(
     ]
 
 
-def send_text(senders: Sequence[Sender], level: int, text: str) -> None:
+def sampling_of(
+    logs: Iterable[LogSettings], strategy: str = sampling.DEFAULT_STRATEGY
+) -> sampling.Sampling | None:
+    """What all threads share of a proxy's `log` lines; None when none of them is sampled."""
+    lines = [sampling.Line(syslog.level_number(log.level), log.sample) for log in logs]
+    return sampling.make_sampling(lines, strategy)
+
+
+def send_text(
+    senders: Sequence[Sender], level: int, text: str, samples: sampling.ThreadSampling | None = None
+) -> None:
     """Send a message of the program itself (a server's change of state, a start, an error).
 
     `level` is one of syslog.EMERG … syslog.DEBUG; `text` has no newline at its end.
     """
-    for sender in senders:
-        sender.send(level, text)
+    skipped = samples.skipped(level) if samples is not None else ()
+    for number, sender in enumerate(senders):
+        if number not in skipped:
+            sender.send(level, text)
 
 
 class Logger:
@@ -151,12 +195,18 @@ class Logger:
     `dontlognull`; everything else is decided here.
     """
 
-    __slots__ = ("enabled", "log", "logasap", "senders")
+    __slots__ = ("enabled", "log", "logasap", "samples", "senders")
 
     def __init__(
-        self, senders: Sequence[Sender], log: Callable[[LogRecord], None], *, logasap: bool
+        self,
+        senders: Sequence[Sender],
+        log: Callable[[LogRecord], None],
+        *,
+        logasap: bool,
+        samples: sampling.ThreadSampling | None = None,
     ) -> None:
         self.senders = senders
+        self.samples = samples
         #: the generated function; hot callers bind it once
         self.log = log
         self.logasap = logasap
@@ -166,7 +216,7 @@ class Logger:
         self.log(record)
 
     def text(self, level: int, text: str) -> None:
-        send_text(self.senders, level, text)
+        send_text(self.senders, level, text, self.samples)
 
 
 def format_text(name: str, mode: str) -> str:
@@ -191,6 +241,7 @@ def make_logger(
     uri_length: int = formats.DEFAULT_URI_LENGTH,
     thread_logs: ThreadLogs | None = None,
     next_log_number: Callable[[], int] | None = None,
+    shared_samples: sampling.Sampling | None = None,
 ) -> Logger:
     """Build the logger of a frontend for the calling thread.
 
@@ -198,13 +249,19 @@ def make_logger(
     `log_format`: see `format_text`. `options`: names of its boolean options, of which logasap,
     dontlognull, dontlog-normal and log-separate-errors matter here. `captures`: whether it has
     `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
-    threads. Raises FormatError, OSError, ValueError.
+    threads. `shared_samples`: what `sampling_of` made of `logs` for all threads; without it this
+    logger samples for itself. Raises FormatError, OSError, ValueError.
     """
     thread_logs = thread_logs or ThreadLogs(ctx)
     senders = open_senders(logs, tag, pid, thread_logs)
     logasap = "logasap" in options
     if not senders:
-        return Logger((), _log_nothing, logasap=logasap)
+        return Logger((), log_nothing, logasap=logasap)
+    samples = None
+    if shared_samples is None:
+        shared_samples = sampling_of(logs)
+    if shared_samples is not None:
+        samples = sampling.ThreadSampling(shared_samples, thread_logs.tid)
     pieces = formats.parse_format(format_text(log_format, mode), http=mode == "http")
     line = formats.expression_source(pieces, logasap=logasap, captures=captures)
     context = formats.FormatContext(
@@ -215,99 +272,8 @@ def make_logger(
         next_log_number=next_log_number,
     )
     names = formats.namespace(context)
-    return Logger(
-        senders, _generate(senders, line, names, options, thread_logs.batched), logasap=logasap
-    )
-
-
-def _log_nothing(record: LogRecord) -> None:
-    """The logger of a frontend without `log` lines."""
-
-
-# A transaction is an error when its first termination letter says so (everything but a normal end
-# and a local answer), when a connection had to be retried or sent elsewhere, or when the client got
-# a 5xx.
-_FAILED = "r.term_state[0] not in '-L' or r.retries or r.redispatched or r.status >= 500"
-
-
-def _generate(
-    senders: Sequence[Sender],
-    line: str,
-    names: dict[str, Any],
-    options: frozenset[str],
-    batched: bool,
-) -> Callable[[LogRecord], None]:
-    """Write the frontend's log function: tests only for the options that are set, senders unrolled.
-
-    Heads are kept in the list `heads`, which is rebuilt when the second changes; it has one entry
-    per sender and level used.
-    """
-    levels = [syslog.INFO]
-    body = ["def log(r):"]
-    if "dontlognull" in options:
-        body.append("    if r.null: return")
-    if "dontlog-normal" in options:
-        body.append(f"    if not ({_FAILED}): return")
-    separate = "log-separate-errors" in options
-    if separate:
-        levels.append(syslog.ERR)
-        # every line is a failed one where normal ones are not logged
-        body.append("    k = 1" if "dontlog-normal" in options else f"    k = bool({_FAILED})")
-    body += [
-        "    now = time()",
-        "    if not (heads.since <= now < heads.until): heads.refresh(now)",
-        f"    text = {line}",
-    ]
-    used = 0
-    for number, sender in enumerate(senders):
-        wanted = [level for level in levels if sender.wants(level)]
-        if not wanted:
-            continue
-        index = f"{number} + {len(senders)} * k" if separate else f"{number}"
-        indent = "    "
-        if len(wanted) < len(levels):  # only errors pass this sender's filter
-            body.append("    if k:")
-            indent += "    "
-        head = f"fresh{number}(k, now)" if sender.precise else f"heads[{index}]"
-        if sender.precise and not separate:
-            head = f"fresh{number}(0, now)"
-        body += [
-            f"{indent}data = ({head} + text).encode('utf-8', 'surrogateescape')",
-            f"{indent}if len(data) >= {sender.maximum}: data = data[:{sender.maximum - 1}]",
-            f"{indent}send{number}(data + b'\\n')",
-        ]
-        target = sender.target
-        names[f"send{number}"] = target.waiting.append if batched else target.send
-        names[f"fresh{number}"] = _fresh_head(sender, levels)
-        used += 1
-    if not used:
-        return _log_nothing
-    names["time"] = time
-    names["heads"] = _Heads(senders, levels)
-    # exec() of our own generated source, see `formats`
-    exec(formats.compiled("\n".join(body), "exec"), names)  # noqa: S102
-    log: Callable[[LogRecord], None] = names["log"]
-    return log
-
-
-def _fresh_head(sender: Sender, levels: Sequence[int]) -> Callable[[int, float], str]:
-    return lambda k, now: sender.head(levels[k], now)
-
-
-class _Heads(list[str]):
-    """Heads of the current second, ordered by level, then sender."""
-
-    def __init__(self, senders: Sequence[Sender], levels: Sequence[int]) -> None:
-        super().__init__()
-        self._senders = senders
-        self._levels = levels
-        self.since = 0.0
-        self.until = 0.0
-
-    def refresh(self, now: float) -> None:
-        self.since = float(int(now))
-        self.until = self.since + 1.0
-        self[:] = [s.head(level, now) for level in self._levels for s in self._senders]
+    log = generate(senders, line, names, options, samples, batched=thread_logs.batched)
+    return Logger(senders, log, logasap=logasap, samples=samples)
 
 
 def process_id() -> int:

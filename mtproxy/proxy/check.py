@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import GlobalSettings
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.sched.context import ThreadContext
-    from mtproxy.sched.waitqueue import WaitQueue
+    from mtproxy.sched.waitqueue import WaitQueueBase
 
 #: intervals below this do not decide how far the first checks are spread, in ms
 SPREAD_THRESHOLD = 1000
@@ -179,7 +179,7 @@ def local_failure(error: OSError, family: int) -> tuple[CheckStatus, str]:
 def start_checks(
     backends: Iterable[BackendShared],
     settings: GlobalSettings,
-    wait_queue: WaitQueue[Check],
+    wait_queue: WaitQueueBase[Check],
     now: int,
     tid: int,
 ) -> list[Check]:

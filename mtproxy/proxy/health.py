@@ -29,7 +29,8 @@ class Health:
     @property
     def full(self) -> bool:
         """Whether one more result of the same kind would change nothing."""
-        return self.value in (0, self.rise + self.fall - 1)
+        value = self.value  # no tuple: this is asked at each check
+        return not value or value == self.rise + self.fall - 1
 
     def passed(self) -> bool:
         """Count a success. Returns whether the counter moved."""

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mtproxy.base.clock import monotonic_ms, wall_offset_ms
 from mtproxy.sched.activity import Activity
 from mtproxy.sched.fallback import PollPoller
+from mtproxy.sched.loop import run_some
 from mtproxy.sched.tasklet import Task, Tasklet
 from mtproxy.sched.timers import Timers
 
 if TYPE_CHECKING:
     from mtproxy.sched.pool import Pool
+    from mtproxy.sched.profiled import TaskProfile
 
 DEFAULT_PIPE_SIZE = 1 << 20
 
@@ -98,13 +100,16 @@ class ThreadContext:
         "pipes_left",
         "pool",
         "room",
+        "run_some",
         "running",
         "shared",
         "shed",
         "stopping",
+        "task_profile",
         "tasklets",
         "tid",
         "timers",
+        "turn_ns",
         "urgent",
         "wall_offset",
     )
@@ -115,6 +120,8 @@ class ThreadContext:
         self.shared = shared
         #: tick of the current turn
         self.now = monotonic_ms()
+        #: when the turn's poll returned, in ns of the same clock
+        self.turn_ns = 0
         #: now + wall_offset is milliseconds since the epoch; refreshed about once a second
         self.wall_offset = wall_offset_ms()
         self.urgent: deque[Tasklet] = deque()
@@ -132,6 +139,9 @@ class ThreadContext:
         #: every live coroutine tasklet, so that none is collected while it waits
         self.tasklets: set[Tasklet] = set()
         self.running: Tasklet | None = None
+        #: runs tasklets of a run queue; sched.profiled puts its own here while it measures
+        self.run_some: Callable[[ThreadContext, deque[Tasklet], int], int] = run_some
+        self.task_profile: TaskProfile | None = None
         #: called at the end of every turn (batched output)
         self.flushers: list[Callable[[], None]] = []
         #: called about once a second with the context

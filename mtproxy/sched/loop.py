@@ -16,7 +16,7 @@ import traceback
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mtproxy.base.clock import wall_offset_ms
+from mtproxy.base.clock import NEVER, wall_offset_ms
 from mtproxy.base.report import say
 from mtproxy.sched.runqueue import run_classes
 
@@ -33,6 +33,8 @@ def run_loop(ctx: ThreadContext) -> None:
     pool = ctx.pool
     depth = pool.runqueue_depth
     wait_queue = pool.wait_queue
+    # None: `next_tick` may be looked at without the lock
+    peek = wait_queue.next_expiry if wait_queue.PEEKS_LOCKED else None
     shared = ctx.shared
     inbox = shared.inbox
     timers = ctx.timers
@@ -45,6 +47,7 @@ def run_loop(ctx: ThreadContext) -> None:
     event_fd = shared.event_fd
     tid = ctx.tid
     next_second = 0
+    watching = False
     last_loops = activity.loops
 
     while not pool.stopping_now:
@@ -62,8 +65,12 @@ def run_loop(ctx: ThreadContext) -> None:
                 message = inbox.popleft()
             except IndexError:
                 wake_at = timers.next
-                if wait_queue.next_tick < wake_at:
-                    wake_at = wait_queue.next_tick
+                tick = wait_queue.next_tick if peek is None else peek(tid)
+                if tick < wake_at:
+                    watch_at = wait_queue.wake_for(tick)
+                    watching = watch_at == tick
+                    if watch_at < wake_at:
+                        wake_at = watch_at
                 if next_second < wake_at:
                     wake_at = next_second
                 wait_ms = wake_at - monotonic_ns() // 1_000_000
@@ -72,7 +79,11 @@ def run_loop(ctx: ThreadContext) -> None:
                 inbox.appendleft(message)
                 events = poll(0, max_events)
             shared.sleeping = False
-        now = ctx.now = monotonic_ns() // 1_000_000
+            if watching:
+                watching = False
+                wait_queue.watched = NEVER
+        turn_ns = ctx.turn_ns = monotonic_ns()
+        now = ctx.now = turn_ns // 1_000_000
 
         # --- descriptors
         if events:
@@ -105,7 +116,7 @@ def run_loop(ctx: ThreadContext) -> None:
         # --- time
         if timers.next <= now:
             activity.poll_exp += timers.expire_due(now)
-        if wait_queue.next_tick <= now:
+        if peek is not None or wait_queue.next_tick <= now:
             for shared_task in wait_queue.collect(now, tid, pool.wait_queue_budget):
                 activity.tasksw += 1
                 try:
@@ -124,12 +135,13 @@ def run_loop(ctx: ThreadContext) -> None:
                     report_failure(ctx, "housekeeping")
 
         # --- tasklets: mostly there are normal ones only
+        run = ctx.run_some  # another one while tasks are profiled, see sched.profiled
         if urgent or bulk:
-            run_classes(ctx, depth, run_some)
+            run_classes(ctx, depth, run)
         elif normal:
             if len(normal) > depth:
                 activity.long_rq += 1
-            run_some(ctx, normal, depth)
+            run(ctx, normal, depth)
         else:
             activity.empty_rq += 1
         for flush in ctx.flushers:

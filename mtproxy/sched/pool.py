@@ -26,11 +26,10 @@ from mtproxy.sched.fdtable import FdTable
 from mtproxy.sched.loop import DEFAULT_MAX_EVENTS, run_loop
 from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.tasklet import Task, Tasklet
-from mtproxy.sched.waitqueue import WaitQueue
+from mtproxy.sched.waitqueue import WaitQueueBase
+from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT, VARIANTS
 from mtproxy.sched.watchdog import Watchdog
 from mtproxy.sync import stats as lock_stats
-from mtproxy.sync.labels import LockLabel
-from mtproxy.sync.seeklock import SeekLock
 
 if TYPE_CHECKING:
     import types
@@ -66,6 +65,7 @@ class Pool:
 
     `nbthread` is 1..64. `cpu_map` gives thread numbers (from 1) the CPUs they may run on. Without
     `use_epoll` the threads use poll(2). `max_events` is how many descriptors one poll reports.
+    `wait_queue` is a word of `tune.wait-queue`.
     `maxsock` is how many descriptors the process may have, `full_scan` see `sched.fdtable`.
     """
 
@@ -78,6 +78,7 @@ class Pool:
         watchdog_ms: int = 5000,
         use_epoll: bool = True,
         max_events: int = DEFAULT_MAX_EVENTS,
+        wait_queue: str = DEFAULT_VARIANT,
         maxsock: int = 1024,
         full_scan: bool = False,
     ) -> None:
@@ -86,10 +87,12 @@ class Pool:
         self.wait_queue_budget = DEFAULT_WAIT_QUEUE_BUDGET
         self.cpu_map = dict(cpu_map or {})
         self.max_events = max_events
+        #: on, auto or off, changed by sched.profiled
+        self.task_profiling = "off"
         self.stopping = False
         self.stopping_now = False
         self.start_tick = monotonic_ms()
-        self.wait_queue: WaitQueue[Any] = WaitQueue(SeekLock(LockLabel.TASK_WQ))
+        self.wait_queue: WaitQueueBase[Any] = VARIANTS[wait_queue]()
         self.wait_queue.on_earlier = self._wake_a_sleeper
         self.shareds = [ThreadShared(tid) for tid in range(nbthread)]
         #: what threads adopt when they start; boot adds to it
@@ -206,11 +209,14 @@ class Pool:
             )
 
     def _wake_a_sleeper(self, _tick: int) -> None:
-        """A shared task is due earlier than the sleepers know: one of them must look again."""
-        for shared in self.shareds:
-            if not shared.sleeping:
-                return  # it will look at the queue in its next turn
-        self.shareds[0].wake()
+        """A shared task is due earlier than the sleepers know: two threads must know of it.
+
+        A thread that is awake looks at the queue in its next turn, but that may be far; then the
+        other one takes the task.
+        """
+        sleepers = [shared for shared in self.shareds if shared.sleeping]
+        for shared in sleepers[: 2 if len(sleepers) == self.nbthread else 1]:
+            shared.wake()
 
     # --- other threads
     def run_on(self, tid: int, message: Message) -> None:

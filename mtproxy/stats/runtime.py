@@ -21,10 +21,12 @@ from mtproxy.stats.totals import Baselines
 if TYPE_CHECKING:
     from mtproxy.base.settings import BindSettings, ProxySettings, Settings
     from mtproxy.log.logger import ThreadLogs
+    from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
+    from mtproxy.sched.sampler import Sampler
 
 PRODUCT = "mtproxy"
 #: date of the version, as `show info` and `-v` print it
@@ -109,11 +111,15 @@ class Runtime:
         self.listeners = 0
         #: one per thread; boot appends
         self.thread_logs: list[ThreadLogs] = []
+        #: by name, in the order of the configuration
+        self.rings: dict[str, Ring] = {}
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
+        #: the profiling session that runs; thread 0 only
+        self.sampler: Sampler | None = None
 
     def set_backends(self, backends: Mapping[str, BackendShared]) -> None:
         """Say what all threads share of each backend. Before the threads start."""
@@ -180,6 +186,10 @@ class Runtime:
     def dropped_logs(self) -> int:
         """Log messages lost by all threads."""
         return sum(logs.dropped for logs in list(self.thread_logs))
+
+    def dropped_on(self, name: str) -> int:
+        """Log messages for this target that were lost, by all threads."""
+        return sum(logs.dropped_on(name) for logs in list(self.thread_logs))
 
     @property
     def current_connections(self) -> int:

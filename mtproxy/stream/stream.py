@@ -205,9 +205,10 @@ class Stream:
         load = fe.load
         if load.tick != now:
             load.look(now)
-        self.fe_conn = total = load.others + fe.counters.conn_cur
-        if total > fe.counters.conn_max:
-            load.note_peak(fe.counters, now)
+        counters: FrontendCounters | BackendCounters | ServerCounters = fe.counters
+        self.fe_conn = total = load.others + counters.conn_cur
+        if total > counters.conn_max:
+            load.note_peak(counters, now)
         be = self.be
         if be is None:
             self.be_conn = self.srv_conn = 0
@@ -215,11 +216,12 @@ class Stream:
         load = be.load
         if load.tick != now:
             load.look(now)
+        counters = be.counters
+        total = load.others + counters.conn_cur
         # without this one: HAProxy logs a stream when it has left its backend already
-        total = load.others + be.counters.conn_cur
         self.be_conn = total - 1
-        if total > be.counters.conn_max:
-            load.note_peak(be.counters, now)
+        if total > counters.conn_max:
+            load.note_peak(counters, now)
         srv = self.srv
         if srv is None:
             self.srv_conn = 0
@@ -227,10 +229,11 @@ class Stream:
         load = srv.load
         if load.tick != now:
             load.look(now)
-        total = load.others + srv.counters.conn_cur
+        counters = srv.counters
+        total = load.others + counters.conn_cur
         self.srv_conn = total - 1
-        if total > srv.counters.conn_max:
-            load.note_peak(srv.counters, now)
+        if total > counters.conn_max:
+            load.note_peak(counters, now)
 
     @property
     def request_count(self) -> int:

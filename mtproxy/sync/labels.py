@@ -20,7 +20,10 @@ class LockLabel(Enum):
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
     LISTENER = 3  # how many connections a listener, a frontend or the process has
-    OTHER = 4  # not worth a name of its own
+    LOGSRV = 4  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 5  # a ring's messages
+    CELL = 6  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 7  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

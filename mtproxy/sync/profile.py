@@ -299,7 +299,7 @@ def reset(label: LockLabel | None = None) -> None:
 def status_line() -> str:
     """The line of `show profiling`."""
     state = "on" if is_on() else "off"
-    return f"Lock profiling                      : {state:<8}# set profiling locks {{on|off}}\n"
+    return f"Lock profiling                      : {state:<14}# set profiling locks {{on|off}}\n"
 
 
 # -- what was found --------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from __future__ import annotations
 DEFAULTS = """
 defaults
     mode {mode}
-    timeout connect 20s
-    timeout client 60s
-    timeout server 60s
+    timeout connect 40s
+    timeout client 120s
+    timeout server 120s
 """
 
 HTTP = DEFAULTS.format(mode="http")

@@ -20,10 +20,12 @@ from mtproxy.base.settings import (
     Settings,
     StatsSocket,
 )
+from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.activity import Activity
+from mtproxy.sched.loop import run_some
 from mtproxy.stats.runtime import Runtime
 
 
@@ -72,6 +74,8 @@ def fake_context(tid: int, pool: Any) -> Any:
         tasklets=set(),
         fdtab={},
         running=None,
+        run_some=run_some,
+        task_profile=None,
         pipes=[],
         inbox=[],
         shared=SimpleNamespace(tid=tid, conns=0, inbox=deque(), sleeping=True),
@@ -85,10 +89,15 @@ class FakePool:
     def __init__(self, nbthread: int) -> None:
         self.nbthread = nbthread
         self.stopping = False
+        self.task_profiling = "off"
         self.contexts = [fake_context(tid, self) for tid in range(nbthread)]
 
     def run_on(self, tid: int, message: Any) -> None:
         message(self.contexts[tid])
+
+    def run_everywhere(self, message: Any) -> None:
+        for ctx in self.contexts:
+            message(ctx)
 
 
 def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime:
@@ -106,6 +115,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
         if p.is_backend and not p.disabled
     }
     runtime.set_backends(shared)
+    runtime.rings = {ring.name: Ring(ring) for ring in (BUF0, *settings.rings)}
     counters: dict[str, list[FrontendCounters]] = {p.name: [] for p in settings.proxies}
     for tid in range(nbthread):
         backends = [Backend(one, tid) for one in shared.values()]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 #: seconds that only a hang takes
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def wait_until[T](probe: Callable[[], T | None], what: str, seconds: float = PATIENCE) -> T:

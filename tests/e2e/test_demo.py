@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mtproxy.testing.server import free_port
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 from mtproxy.testing.wire import connect, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ class Demo:
         for line in self.process.stdout:
             self.output += line
 
-    def wait_for(self, text: str, seconds: float = 20.0) -> None:
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         def there() -> bool:
             assert text in self.output or self.process.poll() is None, self.output
             return text in self.output
@@ -56,8 +56,8 @@ class Demo:
     def stop(self, how: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(how)
-        code = self.process.wait(20)
-        self._reader.join(5)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -118,7 +118,7 @@ def test_demo(demo: Demo, port: int, how: int):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
         check=True,
     ).stdout
     assert "Name: mtproxy\n" in answer
@@ -147,7 +147,7 @@ def test_port_is_taken(made: bool):
         other.listen(1)
         taken = other.getsockname()[1]
         running = Demo("--port", str(taken), made=made)
-        assert running.process.wait(20) == 1
+        assert running.process.wait(PATIENCE) == 1
         running.stop()
     assert f"port {taken} of 127.0.0.1 is taken by another program" in running.output
     hint = r'make run ARGS="--port (\d+)"' if made else r"-m mtproxy demo --port (\d+)"
@@ -158,7 +158,7 @@ def test_port_is_taken(made: bool):
 
 def test_no_such_port():
     running = Demo("--port", "70000")
-    assert running.process.wait(20) == 1
+    assert running.process.wait(PATIENCE) == 1
     running.stop()
     assert "choose one from 1 to 65535" in running.output
 
@@ -166,7 +166,7 @@ def test_no_such_port():
 def test_proxy_that_dies_ends_the_demonstration(demo: Demo):
     demo.wait_for("Ctrl-C stops it.")
     os.kill(proxy_pid(demo), signal.SIGKILL)
-    assert demo.process.wait(20) == 1
+    assert demo.process.wait(PATIENCE) == 1
     demo.wait_for("the proxy ended with exit code -9")
 
 
@@ -174,7 +174,7 @@ def test_the_proxy_does_not_survive_a_killed_demonstration(demo: Demo, port: int
     demo.wait_for("Ctrl-C stops it.")
     directory = Path(runtime_socket(demo.output)).parent
     demo.process.kill()
-    demo.process.wait(20)
+    demo.process.wait(PATIENCE)
     wait_until(lambda: refused(("127.0.0.1", port)), "the proxy to end")
     shutil.rmtree(directory)  # nobody else is left to do it
 
@@ -182,7 +182,7 @@ def test_the_proxy_does_not_survive_a_killed_demonstration(demo: Demo, port: int
 @pytest.mark.parametrize("number", ["0", "65", "500", "-1", "two"])
 def test_number_of_threads(number: str):
     running = Demo(f"--threads={number}")
-    assert running.process.wait(20) == 2
+    assert running.process.wait(PATIENCE) == 2
     running.stop()
     assert f"'{number}' is no number from 1 to 64" in running.output
 
@@ -214,7 +214,7 @@ def test_output_that_nobody_reads(port: int, lines: int):
     running.stdout.close()
     with running.stderr:
         try:
-            assert running.wait(20) == 0
+            assert running.wait(PATIENCE) == 0
         finally:
             running.kill()
             running.wait()
@@ -246,10 +246,10 @@ def test_a_terminal_that_is_closed(port: int):
     os.close(terminal)
     try:
         try:
-            wait_until(lambda: not refused(("127.0.0.1", port)), "the proxy to listen", 20)
+            wait_until(lambda: not refused(("127.0.0.1", port)), "the proxy to listen")
         finally:
             os.close(master)
-        assert running.wait(20) == 0
+        assert running.wait(PATIENCE) == 0
     finally:
         running.kill()
         running.wait()

@@ -1,7 +1,7 @@
 """Every timeout of the manual's section 4.2 that HTTP proxying knows, with what the client gets.
 
-Each is a few hundred ms and all others are a minute (`testing.configs`), so `struck` tells them
-apart whatever the machine is busy with.
+Each is a few hundred ms and all others are a minute or more (`testing.configs`), so `struck` tells
+them apart whatever the machine is busy with.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program, command_of, environment, run_to_end
 from mtproxy.testing.threads import run_threads
-from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.only("mtproxy")
 
@@ -286,7 +286,7 @@ def test_sigquit_without_a_reader_holds_nobody_up(begin: Begin) -> None:
             running.process.send_signal(signal.SIGQUIT)
         begun = time.monotonic()
         requests(running, 20)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < PATIENCE
         # three blocks' room
         os.read(reader, 65536)
         text = ""
@@ -360,7 +360,7 @@ def test_the_client_watches_until_the_proxy_ends(begin: Begin) -> None:
         running.stop()
         text = watching.stdout.read()
         assert "\x1b" not in text
-        assert watching.wait(20) == 1
+        assert watching.wait(PATIENCE) == 1
         assert watching.stderr.read().startswith("mtproxy locks: ")
 
 
@@ -374,5 +374,5 @@ def test_a_watcher_whose_reader_goes_away(begin: Begin) -> None:
         assert watching.stderr is not None
         assert watching.stdout.readline().startswith("# locks/s: ")
         watching.stdout.close()
-        assert watching.wait(20) == 0
+        assert watching.wait(PATIENCE) == 0
         assert watching.stderr.read() == ""

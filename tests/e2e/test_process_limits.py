@@ -299,6 +299,18 @@ def test_quiet(
         assert f" for proxy l: {reason}\n" in done.stderr
 
 
+def test_every_socket_that_cannot_be_bound_is_named_with_its_line(
+    program: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cfg"
+    path.write_text(f"global\n    stats socket /nonexistent/s.sock\n{HTTP}\n{BAD_BIND}")
+    done = run_to_end([*command_of(program), "-db", "-f", str(path)])
+    assert done.returncode == 1
+    line = path.read_text().splitlines().index("    bind 192.0.2.77:80") + 1
+    assert f"Binding [{path}:2] for frontend GLOBAL: cannot bind UNIX socket" in done.stderr
+    assert f"Binding [{path}:{line}] for proxy l: cannot bind socket" in done.stderr
+
+
 @pytest.mark.only("mtproxy")  # HAProxy's keyword, unlike its option, comes too late for this
 def test_quiet_by_keyword(program: str, tmp_path: Path) -> None:
     path = tmp_path / "cfg"

@@ -143,7 +143,8 @@ def test_allbackups(proxy, origins: list[Origin]) -> None:
     assert [who(running) for _ in range(4)] == ["o2", "o3"] * 2
 
 
-CHECK = "check inter 50ms fastinter 20ms downinter 50ms rise 2 fall 2"
+#: `inter` is also the time that a check has: a server must not be called dead by a busy machine
+CHECK = "check inter 800ms fastinter 20ms downinter 50ms rise 2 fall 2"
 
 
 def test_an_unchecked_server_has_no_check(proxy, origins: list[Origin]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.testing import procfs
 from mtproxy.testing.configs import http, tcp
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program
@@ -297,8 +298,9 @@ def cpu(running: Program) -> float:
 @pytest.mark.only("mtproxy")
 def test_without_epoll_no_descriptor_of_epoll_is_open(proxy, origin: Origin) -> None:
     running = proxy(http(origin.port), args=("-de",))
-    links = [str(link.readlink()) for link in Path(f"/proc/{running.pid}/fd").iterdir()]
-    assert not [link for link in links if "eventpoll" in link]
+    targets = procfs.fd_targets(running.pid).values()
+    assert any(target.startswith("socket:") for target in targets)
+    assert not [target for target in targets if "eventpoll" in target]
 
 
 # --- the runtime sockets

@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.base.errors import Diagnostics
+from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.cli.args import parse_args
 from mtproxy.config import has_listener, load
 from mtproxy.config.dump import dump
+from mtproxy.config.explain import explain
 
 FOLDER = Path(__file__).parent / "config"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".cfg", ".d"))
@@ -28,7 +31,7 @@ def head(path: Path) -> list[str]:
     return [line[2:] for line in file.read_text("latin-1").splitlines() if line.startswith("# ")]
 
 
-def outcome(name: str) -> str:
+def loaded(name: str) -> tuple[Settings | None, Diagnostics, CommandLine]:
     lines = head(FOLDER / name)
     args = [word for line in lines if line.startswith("args: ") for word in shlex.split(line[6:])]
     env = dict(line[5:].split("=", 1) for line in lines if line.startswith("env: "))
@@ -36,6 +39,11 @@ def outcome(name: str) -> str:
     settings, diagnostics = load(
         cmdline.paths, cmdline, environ=env, resolver=lambda host, family: HOSTS.get(host, [])
     )
+    return settings, diagnostics, cmdline
+
+
+def outcome(name: str) -> str:
+    settings, diagnostics, cmdline = loaded(name)
     parts = [f"{item.render(pid=1)}\n" for item in diagnostics.shown(diag=cmdline.diag)]
     if settings is None:
         return "exit 1\n" + "".join(parts)
@@ -51,6 +59,24 @@ def test_golden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.environ.get("MTPROXY_UPDATE_GOLDEN"):
         path.write_text(found, "utf-8", "surrogateescape")
     assert found == path.read_text("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_understood_is_understood_again(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`-dC` writes a configuration with everything worked in: it means the same."""
+    monkeypatch.chdir(FOLDER)
+    settings = loaded(name)[0]
+    if settings is None:
+        return
+    text = explain(settings)
+    again = tmp_path / "again.cfg"
+    again.write_text(text, "utf-8", "surrogateescape")
+    cmdline = parse_args(["-f", str(again), "-L", "peer"])
+    repeated, diagnostics = load(cmdline.paths, cmdline, environ={})
+    assert repeated is not None, "\n".join([text, *(item.text() for item in diagnostics)])
+    assert explain(repeated) == text
 
 
 def test_every_expected_file_has_its_input() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtproxy.cli.commands import COMMANDS
-from mtproxy.cli.runtime import CliSession, Level, split_words
+from mtproxy.cli.runtime import CliSession, Level, Pause, split_words
 from mtproxy.cli.server import serve
 from mtproxy.sync import stats as lock_stats
 from mtproxy.testing.runtime import make_runtime
@@ -69,8 +69,11 @@ def talk(pieces: list[bytes], level: Level) -> bytes:
     async def write_all(data: bytes) -> None:
         written.append(data)
 
+    async def no_wait(pause: Pause) -> None:
+        pause.stopped = True
+
     session = CliSession(RUNTIME, RUNTIME.pool.contexts[0], COMMANDS, level)
-    asyncio.run(serve(session, read_some, write_all))
+    asyncio.run(serve(session, read_some, write_all, no_wait))
     return b"".join(written)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from mtproxy.sched.waitqueue import NEVER, WaitQueue
+from mtproxy.sched.waitqueue import NEVER, WaitQueue, WaitQueueBase
+from mtproxy.sched.waitqueue_variants import VARIANTS, MutexWaitQueue
 from mtproxy.sync import stats
 
 TICKS = st.integers(0, 60)
@@ -29,10 +32,12 @@ class Timer:
 class WaitQueueMachine(RuleBasedStateMachine):
     """The model is a list of [tick, sequence, timer], sorted; expiries stand in the timers."""
 
+    variant: type[WaitQueueBase[Any]] = WaitQueue
+
     @initialize(count=st.sampled_from((2, 8, 40)))
     def start(self, count: int) -> None:
         stats.configure(2)
-        self.queue: WaitQueue[Timer] = WaitQueue()
+        self.queue: WaitQueueBase[Timer] = self.variant()
         self.timers = [Timer(name) for name in range(count)]
         self.model: list[tuple[int, int, Timer]] = []
         self.expire: dict[int, int | None] = dict.fromkeys(range(count))
@@ -120,17 +125,32 @@ class WaitQueueMachine(RuleBasedStateMachine):
             return
         queue = self.queue
         queue._check()
-        assert queue.next_tick == self.head()
+        assert queue.next_tick == queue.next_expiry(0) == self.head()
         assert len(queue) == len(self.model)
-        assert list(queue._entries) == self.model
+        assert queue._entries() == self.model
         for timer in self.timers:
             entry = self.entry_of(timer)
             assert timer.wq_key == (entry[:2] if entry else None)
             assert timer.expire == self.expire[timer.name]
-        assert queue.lock.state == "U"
+        if isinstance(queue, WaitQueue):
+            assert queue.lock.state == "U"
+        else:
+            assert isinstance(queue, MutexWaitQueue)
+            assert not queue.lock.locked()
 
 
-TestWaitQueueAgainstSortedList = WaitQueueMachine.TestCase
-TestWaitQueueAgainstSortedList.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None
-)
+class WriteMachine(WaitQueueMachine):
+    variant = VARIANTS["write"]
+
+
+class MutexMachine(WaitQueueMachine):
+    variant = VARIANTS["mutex"]
+
+
+TestSeekAgainstSortedList = WaitQueueMachine.TestCase
+TestWriteAgainstSortedList = WriteMachine.TestCase
+TestMutexAgainstSortedList = MutexMachine.TestCase
+LIMITS = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestSeekAgainstSortedList.settings = LIMITS
+TestWriteAgainstSortedList.settings = LIMITS
+TestMutexAgainstSortedList.settings = LIMITS

@@ -107,6 +107,7 @@ def test_states_follow_the_servers() -> None:
         assert sum("leaving forced maintenance" in text for text in texts) == 5
         assert [server.down_transitions for server in shared.servers[:6]] == [2, 1, 2, 1, 2, 0]
         # each check is in the queue or under way, exactly once
+        pool.wait_queue._check()
         under_way = [check for check in checks if check.wq_key is None]
         assert len(pool.wait_queue) + len(under_way) == SERVERS
         assert all(check.server.checking for check in under_way)

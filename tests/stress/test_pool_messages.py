@@ -15,6 +15,8 @@ import pytest
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.pool import Pool
+from mtproxy.sched.waitqueue import NEVER
+from mtproxy.sched.waitqueue_variants import VARIANTS
 from mtproxy.testing.pools import make_patient, run_with, running_pool
 from mtproxy.testing.threads import run_threads
 from mtproxy.testing.waiting import wait_until
@@ -131,10 +133,11 @@ class Hopper:
             self.done.set()
 
 
-def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_shared_tasks_run_on_time_by_one_thread_each(variant: str) -> None:
     """Queued again from the thread that ran them, a few ms ahead, while others sleep."""
     hoppers, runs = 20, 400
-    with running_pool(THREADS, watchdog_ms=0) as pool:
+    with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
         tasks = [Hopper(pool, seed, runs) for seed in range(hoppers)]
 
         def start(ctx: ThreadContext) -> None:
@@ -157,10 +160,11 @@ def test_shared_tasks_run_on_time_by_one_thread_each() -> None:
     assert len(sum((task.tids for task in tasks), Counter())) > 1, "all ran on one thread"
 
 
-def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers(variant: str) -> None:
     """A helper queues tasks one by one while every thread sleeps without an end."""
-    rounds = 300
-    with running_pool(THREADS, watchdog_ms=0) as pool:
+    rounds = 200
+    with running_pool(THREADS, watchdog_ms=0, wait_queue=variant) as pool:
 
         def play() -> None:
             for number in range(rounds):
@@ -171,6 +175,46 @@ def test_a_shared_task_queued_by_one_thread_wakes_the_sleepers() -> None:
                 assert pool.wait_queue.queue(task, tick, THREADS)
                 assert task.done.wait(LONG), f"round {number} ({state(pool)})"
                 assert task.early == 0
+
+        run_with(pool, play, make_patient)
+        assert len(pool.wait_queue) == 0
+
+
+@pytest.mark.parametrize("busy", range(THREADS))
+def test_a_busy_thread_does_not_hold_an_expiry_up(busy: int) -> None:
+    """Whichever thread watches the queue: when it is busy, another one comes a little later."""
+    with running_pool(THREADS, watchdog_ms=0) as pool:
+
+        def play() -> None:
+            go_on = threading.Event()
+            entered = threading.Event()
+
+            def block(_ctx: ThreadContext) -> None:
+                entered.set()
+                assert go_on.wait(20)
+
+            try:
+                for number in range(20):
+                    wait_until(lambda: all(s.sleeping for s in pool.shareds), "all asleep")
+                    task = Hopper(pool, number, 1)
+                    # somebody comes to see, and falls asleep again
+                    pool.wait_queue.queue(task, monotonic_ms() + 40, THREADS)
+                    wait_until(
+                        lambda: (
+                            pool.wait_queue.watched != NEVER
+                            and all(s.sleeping for s in pool.shareds)
+                        ),
+                        "one watches",
+                    )
+                    entered.clear()
+                    go_on.clear()
+                    pool.run_on(busy, block)
+                    assert entered.wait(5)
+                    assert task.done.wait(10), f"round {number} ({state(pool)})"
+                    assert not go_on.is_set()
+                    go_on.set()
+            finally:
+                go_on.set()
 
         run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from mtproxy.base.settings import GlobalSettings, Settings
+from mtproxy.base.settings import (
+    Address,
+    AddressKind,
+    GlobalSettings,
+    LogSettings,
+    ProxySettings,
+    RingSettings,
+    ServerSettings,
+    Settings,
+)
 from mtproxy.boot.limits import LimitError, fixed_descriptors, work_out
 
 
@@ -58,3 +67,19 @@ def test_going_on_with_less(hard_limit: int) -> None:
     found = work_out(settings(maxconn=100_000, strict_limits=False), 1)
     assert found.warnings
     assert used(found, 1, found.maxconn, found.pipes) <= hard_limit
+
+
+def test_log_targets_and_rings_are_counted() -> None:
+    """Each thread opens each log target once; a ring's server is connected to once in all."""
+    logs = tuple(
+        LogSettings(Address(AddressKind.UDP4, "127.0.0.1", 514 + n)) for n in (0, 1, 2, 3, 0)
+    )
+    logs += (LogSettings(None, stdio="stdout"), LogSettings(None, ring="r"))
+    one = ProxySettings("f", 1, "frontend", logs=logs)
+    server = ServerSettings("s", 1, Address(AddressKind.IPV4, "127.0.0.1", 514))
+    rings = (RingSettings("r", servers=(server, server)),)
+    with_logs = Settings(GlobalSettings(), (one,), rings=rings)
+    without = Settings(GlobalSettings(), (ProxySettings("f", 1, "frontend"),))
+    for threads in (1, 3):
+        more = fixed_descriptors(with_logs, threads) - fixed_descriptors(without, threads)
+        assert more == 3 * threads + 2  # five targets, two of which are always allowed for

@@ -51,7 +51,7 @@ def test_warnings_are_silenced_by_quiet_and_fatal_by_zero_warning(tmp_path: Path
 
 
 def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
-    rules = " http-request deny\n bind :81 ssl crt a\n http-request deny\n log ring@r local0\n"
+    rules = " http-request deny\n bind :81 ssl crt a\n http-request deny\n log backend@b local0\n"
     code, text = check(tmp_path, GOOD + rules + " http-request deny\n" * 13)
     assert code == 1
     lines = [re.sub(r".* : config : ", "", line) for line in text.splitlines()]
@@ -60,7 +60,7 @@ def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
         " and 3 more)",
         "not supported yet: 1 x ssl (line 6)",
         "not supported yet: 1 x crt (line 6)",
-        "not supported yet: 1 x log to a ring buffer (line 8)",
+        "not supported yet: 1 x log to a backend (line 8)",
         "Fatal errors found in configuration.",
     ]
 
@@ -106,7 +106,7 @@ def test_the_dump_goes_to_standard_output(
     assert check(tmp_path, GOOD, dump=True)[0] == 0
     text = capsys.readouterr().out
     assert "frontend f\n" in text
-    assert "        address = ipv4@0.0.0.0:80\n" in text
+    assert "    bind ipv4@0.0.0.0:80 id 1\n" in text
 
 
 @pytest.mark.parametrize(

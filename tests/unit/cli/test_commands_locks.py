@@ -144,7 +144,7 @@ def test_without_statistics(cli: Cli) -> None:
 
 
 def test_the_status_line() -> None:
-    off = "Lock profiling                      : off     # set profiling locks {on|off}\n"
+    off = "Lock profiling                      : off           # set profiling locks {on|off}\n"
     assert profile.status_line() == off
     profile.switch_on()
     try:

@@ -21,6 +21,7 @@ from mtproxy.cli.runtime import (
     Command,
     CommandTable,
     Level,
+    Pause,
     split_words,
 )
 from mtproxy.cli.server import serve
@@ -99,10 +100,13 @@ class Wire:
         assert data
         self.written += data
 
+    async def wait_for(self, pause: Pause) -> None:
+        raise AssertionError("no command here waits")
+
 
 def talk(*pieces: bytes, level: Level = Level.ADMIN, closes: bool = True) -> bytes:
     wire = Wire(*pieces, closes=closes)
-    asyncio.run(serve(session(level), wire.read_some, wire.write_all))
+    asyncio.run(serve(session(level), wire.read_some, wire.write_all, wire.wait_for))
     return wire.written
 
 
@@ -115,7 +119,7 @@ def test_answer_ends_with_an_empty_line():
 
 def test_without_prompt_one_line_is_enough():
     wire = Wire(b"show echo a\n", b"show echo b\n", closes=False)
-    asyncio.run(serve(session(), wire.read_some, wire.write_all))
+    asyncio.run(serve(session(), wire.read_some, wire.write_all, wire.wait_for))
     assert (wire.written, wire.reads) == (b"a\n\n", 1)
 
 
@@ -188,7 +192,8 @@ def test_long_answers_are_written_in_batches():
     async def write_all(data: bytes) -> None:
         sizes.append(len(data))
 
-    asyncio.run(serve(one, Wire(b"long\n").read_some, write_all))
+    wire = Wire(b"long\n")
+    asyncio.run(serve(one, wire.read_some, write_all, wire.wait_for))
     assert sum(sizes) == 100_001
     assert max(sizes) <= 17_000
     assert len(sizes) == 6

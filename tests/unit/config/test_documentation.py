@@ -21,7 +21,17 @@ from mtproxy.config.conditions import PREDICATES
 from mtproxy.config.keywords_bind import BIND_OPTIONS, BindOption
 from mtproxy.config.keywords_server import SERVER_OPTIONS, ServerOption
 from mtproxy.config.known import SECTIONS_LATER
-from mtproxy.config.model import BACKEND, DEFAULTS, FRONTEND, GLOBAL, LISTEN, Keyword, Support
+from mtproxy.config.model import (
+    BACKEND,
+    DEFAULTS,
+    FRONTEND,
+    GLOBAL,
+    LISTEN,
+    PROXY,
+    RING,
+    Keyword,
+    Support,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 MARKED = re.compile(r"(<!-- table: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -83,7 +93,7 @@ def global_keywords() -> str:
 
 
 def proxy_keywords() -> str:
-    entries = tuple(keyword for keyword in registry.ALL if keyword.sections - {GLOBAL})
+    entries = tuple(keyword for keyword in registry.ALL if keyword.sections & PROXY)
     rows = ["| keyword | where |", "|---|---|"]
     for keyword in sorted(entries, key=lambda keyword: keyword.name):
         if keyword.support is Support.YES:
@@ -110,6 +120,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "proxies": proxy_keywords,
     "bind": lambda: options(BIND_OPTIONS),
     "server": lambda: options(SERVER_OPTIONS),
+    "ring": lambda: options(tuple(k for k in registry.ALL if RING in k.sections)),
 }
 
 

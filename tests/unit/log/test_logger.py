@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, LogSettings
-from mtproxy.log import logger, syslog, targets
+from mtproxy.base.settings import Address, AddressKind, LogSettings, RingSettings
+from mtproxy.config.keywords_log import parse_sample
+from mtproxy.log import function, logger, syslog, targets
 from mtproxy.log.formats import FormatError
 from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text
+from mtproxy.log.ring import Ring
+from mtproxy.log.sampling import STRATEGIES
+from mtproxy.sync import stats
 from mtproxy.testing.logrecord import BADREQ, FakeRecord
 
 
@@ -236,7 +241,7 @@ def test_every_head_in_the_generated_function(opened, log_format: str):
 
 def test_head_follows_the_clock(opened, monkeypatch: pytest.MonkeyPatch):
     now = [1_796_047_030.5]
-    monkeypatch.setattr(logger, "time", lambda: now[0])
+    monkeypatch.setattr(function, "time", lambda: now[0])
     log = make_logger([log_to("a")], None, 1, None)
     for moment in (1_796_047_030.5, 1_796_047_030.9, 1_796_047_031.0, 1_796_047_000.0):
         now[0] = moment
@@ -313,3 +318,204 @@ def test_lines_of_a_turn_wait_for_its_end(opened):
         assert ":1 to " in texts(opened[name])[2]
     logs.flush()
     assert len(opened["a"].messages) == 3
+
+
+# --- sampling
+
+
+def sampled(name: str, spec: str, **changes: object) -> LogSettings:
+    return log_to(name, sample=parse_sample(spec), **changes)
+
+
+def statuses(target: Memory) -> list[int]:
+    """Which messages came: their statuses count them."""
+    return [int(re.findall(r"HTTP>(\d+)<", text)[0]) for text in texts(target)]
+
+
+COUNTED = "HTTP>%ST<"
+
+
+def log_statuses(log: logger.Logger, count: int, start: int = 200) -> None:
+    for status in range(start, start + count):
+        log.log(FakeRecord(status=status))
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def make(logs: list[LogSettings], strategy: str, **more: Any) -> logger.Logger:
+    shared = logger.sampling_of(logs, strategy)
+    return make_logger(logs, None, 1, None, log_format=COUNTED, shared_samples=shared, **more)
+
+
+def test_four_samples_share_the_messages(opened, strategy: str):
+    log = make([sampled(f"s{n}", f"{n}:4") for n in (1, 2, 3, 4)], strategy)
+    log_statuses(log, 8)
+    assert [statuses(opened[f"s{n}"]) for n in (1, 2, 3, 4)] == [
+        [200, 204],
+        [201, 205],
+        [202, 206],
+        [203, 207],
+    ]
+
+
+def test_samples_beside_whole_lines_and_other_formats(opened, strategy: str):
+    log = make(
+        [
+            sampled("a", "1-2:3"),
+            log_to("all"),
+            sampled("b", "3:3", format="raw"),
+            sampled("c", "1,3:3", format="raw", length=80),
+            log_to("raw", format="raw"),
+            sampled("d", "2:1000"),
+        ],
+        strategy,
+    )
+    log_statuses(log, 6)
+    assert statuses(opened["all"]) == statuses(opened["raw"]) == list(range(200, 206))
+    assert statuses(opened["a"]) == [200, 201, 203, 204]
+    assert statuses(opened["b"]) == [202, 205]
+    assert statuses(opened["c"]) == [200, 202, 203, 205]
+    assert statuses(opened["d"]) == [201]
+    assert texts(opened["b"]) == ["HTTP>202<\n", "HTTP>205<\n"]
+    assert all(text.startswith("<134>") for text in texts(opened["a"]))
+
+
+def test_lines_to_one_target_keep_their_order(opened, monkeypatch, strategy: str):
+    one = Memory("one")
+    monkeypatch.setattr(targets, "open_target", lambda _log: one)
+    log = make(
+        [
+            sampled("x", "1:2", format="raw"),
+            log_to("x", format="short"),
+            sampled("x", "1-2:2", format="raw"),
+        ],
+        strategy,
+    )
+    log_statuses(log, 2)
+    assert texts(one) == [
+        "HTTP>200<\n",
+        "<6>HTTP>200<\n",
+        "HTTP>200<\n",
+        "<6>HTTP>201<\n",
+        "HTTP>201<\n",
+    ]
+
+
+def test_nothing_is_built_for_nobody(opened, strategy: str):
+    """The record is not even looked at when no sampled line gets the message."""
+    log = make([sampled("a", "2:3"), sampled("b", "2:6")], strategy)
+    log.log(SimpleNamespace())
+    with pytest.raises(AttributeError):
+        log.log(SimpleNamespace())
+    log.log(SimpleNamespace())
+
+
+def test_samples_of_errors_alone(opened, strategy: str):
+    log = make(
+        [sampled("errors", "2:2", level="err"), sampled("all", "1-2:3"), log_to("e", level="err")],
+        strategy,
+        options=frozenset({"log-separate-errors"}),
+    )
+    for status in (200, 500, 201, 501, 502, 503):
+        log.log(FakeRecord(status=status))
+    assert statuses(opened["errors"]) == [501, 503]
+    assert statuses(opened["all"]) == [200, 500, 501, 502]
+    assert statuses(opened["e"]) == [500, 501, 502, 503]
+
+
+def test_messages_that_are_not_logged_do_not_count(opened, strategy: str):
+    log = make(
+        [sampled("a", "1:2")], strategy, options=frozenset({"dontlognull", "dontlog-normal"})
+    )
+    log.log(FakeRecord(status=500))
+    log.log(FakeRecord(status=200))
+    log.log(FakeRecord(status=501, null=True))
+    log.log(FakeRecord(status=502))
+    log.log(FakeRecord(status=503))
+    assert statuses(opened["a"]) == [500, 503]
+
+
+def test_texts_count_like_lines(opened, strategy: str):
+    log = make([sampled("a", "1:3"), sampled("b", "2:3", format="raw"), log_to("c")], strategy)
+    log_statuses(log, 1)
+    log.text(syslog.NOTICE, "HTTP>900<")
+    log.text(syslog.NOTICE, "HTTP>901<")
+    log_statuses(log, 1)
+    assert statuses(opened["a"]) == [200, 200]
+    assert statuses(opened["b"]) == [900]
+    assert statuses(opened["c"]) == [200, 900, 901, 200]
+
+
+def test_two_threads_share_a_count(strategy: str, monkeypatch: pytest.MonkeyPatch):
+    stats.configure(2)
+    made: list[Memory] = []
+
+    def open_target(log: LogSettings) -> Memory:
+        made.append(Memory("m"))
+        return made[-1]
+
+    monkeypatch.setattr(targets, "open_target", open_target)
+    logs = [sampled("a", "1:2"), sampled("b", "2:2")]
+    shared = logger.sampling_of(logs, strategy)
+    loggers = []
+    for tid in (0, 1):
+        ctx = SimpleNamespace(tid=tid)
+        thread_logs = ThreadLogs(ctx)
+        one = make_logger(
+            logs,
+            None,
+            1,
+            ctx,
+            log_format=COUNTED,
+            thread_logs=thread_logs,
+            shared_samples=shared,
+        )
+        loggers.append((one, thread_logs))
+    for status, tid in enumerate((0, 1, 1, 0, 0, 1), 200):
+        loggers[tid][0].log(FakeRecord(status=status))
+    assert all(not target.messages for target in made)
+    for _, thread_logs in loggers:
+        thread_logs.flush()
+    first_a, first_b, second_a, second_b = made
+    assert statuses(first_a) + statuses(second_a) == [200, 204, 202]
+    assert statuses(first_b) + statuses(second_b) == [203, 201, 205]
+
+
+# --- rings
+
+
+def test_into_rings(opened):
+    stats.configure(2)
+    raw = Ring(RingSettings("raw", maxlen=2000))
+    short = Ring(RingSettings("short", format="short", maxlen=8))
+    precise = Ring(RingSettings("precise", format="timed", maxlen=2000))
+    rings = {ring.name: ring for ring in (raw, short, precise)}
+    logs = [LogSettings(None, ring=name, format="iso") for name in rings]
+    log = make_logger(logs, None, 1, None, log_format=COUNTED, thread_logs=ThreadLogs(rings=rings))
+    log_statuses(log, 2)
+    log.text(syslog.ERR, "text")
+    assert raw.read(0, 1000)[0] == [b"HTTP>200<", b"HTTP>201<", b"text"]
+    assert short.read(0, 1000)[0] == [b"<6>HTTP>", b"<6>HTTP>", b"<3>text"]
+    assert all(
+        re.fullmatch(rb"<[36]>\d{4}-.*T.*[+-]\d\d:\d\d (HTTP>20[01]<|text)", message)
+        for message in precise.read(0, 1000)[0]
+    )
+
+
+def test_two_lines_into_one_ring(opened):
+    stats.configure(2)
+    ring = Ring(RingSettings("r", maxlen=2000))
+    logs = [LogSettings(None, ring="r", length=80), LogSettings(None, ring="r")]
+    thread_logs = ThreadLogs(SimpleNamespace(tid=1), rings={"r": ring})
+    log = make_logger(
+        logs, None, 1, SimpleNamespace(tid=1), log_format="x" * 100, thread_logs=thread_logs
+    )
+    log.log(FakeRecord())
+    assert ring.end == 0
+    thread_logs.flush()
+    assert [len(message) for message in ring.read(0, 1000)[0]] == [79, 100]
+    assert (thread_logs.sent, thread_logs.dropped) == (2, 0)

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from perf import __main__ as perf_main
+from perf import cells
 
 
 def test_a_missing_tool_is_named(
@@ -54,3 +55,31 @@ def test_help_describes_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_rounds(words: list[str], rounds: int) -> None:
     assert perf_main.parse(words).rounds == rounds
+
+
+def test_sampling_says_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sampling", "--rounds", "1", "--messages", "2560", "--threads", "1", "2", "--no-save"]
+    assert perf_main.main(words) == 0
+    said = capsys.readouterr().out
+    assert "2 thr index sent" in said
+    assert "rate, 2 thr: index / unsampled" in said
+    assert "the goal, at least 0.95" in said
+    assert "share of the log function" in said
+
+
+def test_cells_are_counted_right(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cells", "--rounds", "1", "--exchanges", "2000", "--threads", "2", "--no-save"]
+    assert perf_main.main([*words, "--no-native"]) == 0
+    assert "CPU, 2 thr: ChainCell / LockedCell" in capsys.readouterr().out
+
+
+def test_a_missing_yardstick_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def install(_folder: str) -> None:
+        raise RuntimeError("no such package")
+
+    monkeypatch.setattr(cells, "install", install)
+    words = ["cells", "--rounds", "1", "--exchanges", "1000", "--threads", "1", "--no-save"]
+    assert perf_main.main(words) == 0
+    assert "without cereggii AtomicInt64: no such package" in capsys.readouterr().out

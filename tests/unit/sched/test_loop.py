@@ -16,6 +16,7 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext, ThreadShared
 from mtproxy.sched.loop import run_loop
 from mtproxy.sched.tasklet import Tasklet, park
+from mtproxy.sched.waitqueue_variants import VARIANTS
 from mtproxy.testing.pools import PatientEpoll, lone_context, make_patient, run_task
 from mtproxy.testing.threads import playing
 from mtproxy.testing.waiting import wait_until
@@ -186,8 +187,10 @@ def test_a_parked_task_runs_when_its_expiry_has_passed(ctx: ThreadContext) -> No
     assert ctx.activity.poll_exp == 1
 
 
-def test_shared_tasks_run_here_within_the_budget(ctx: ThreadContext) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_shared_tasks_run_here_within_the_budget(ctx: ThreadContext, variant: str) -> None:
     ran: list[int] = []
+    ctx.pool.wait_queue = VARIANTS[variant]()
     ctx.pool.wait_queue_budget = 2
     for i in range(5):
         task = SharedTask(lambda _ctx, i=i: ran.append(i))
@@ -200,7 +203,10 @@ def test_shared_tasks_run_here_within_the_budget(ctx: ThreadContext) -> None:
     ctx.pool.wait_queue._check()
 
 
-def test_the_loop_wakes_for_a_shared_task(ctx: ThreadContext) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_loop_wakes_for_a_shared_task(ctx: ThreadContext, variant: str) -> None:
+    ctx.pool.wait_queue = VARIANTS[variant]()
+
     def stop(ctx: ThreadContext) -> None:
         ctx.pool.stopping_now = True
 

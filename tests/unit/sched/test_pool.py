@@ -14,6 +14,7 @@ import pytest
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.sched.context import ThreadContext
+from mtproxy.testing import procfs
 from mtproxy.testing.pools import run_with, running_pool
 from mtproxy.testing.waiting import wait_until
 
@@ -31,8 +32,8 @@ def threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("mtproxy/")]
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def descriptors() -> set[tuple[int, str]]:
+    return set(procfs.fd_targets(os.getpid()).items())
 
 
 @pytest.mark.parametrize("nbthread", [1, 2, 5])
@@ -60,7 +61,7 @@ def test_all_are_set_up_before_the_first_loop_turns(nbthread: int) -> None:
         assert not pool.failed
         assert all(shared.stopped for shared in pool.shareds)
     assert threads() == []
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_messages_run_on_the_thread_they_are_posted_to() -> None:
@@ -222,3 +223,34 @@ def test_cpu_map_binds_the_thread() -> None:
     with running_pool(3, cpu_map={2: frozenset({cpu})}) as pool:
         run_with(pool, lambda: None, setup)
     assert bound == {0: mine, 1: {cpu}, 2: mine}
+
+
+class SharedTask:
+    """The least that the wait queue needs of a task."""
+
+    expire: int | None = None
+    wq_key: tuple[int, int] | None = None
+
+
+@pytest.mark.parametrize(
+    ("asleep", "woken"),
+    [
+        ((True, True, True), [0, 1]),
+        ((False, True, True), [1]),
+        ((True, False, True), [0]),
+        ((False, False, True), [2]),
+        ((False, False, False), []),
+    ],
+)
+def test_two_threads_know_of_a_new_first_expiry(asleep: tuple[bool, ...], woken: list[int]) -> None:
+    """One that is awake looks at the queue in its next turn, which may be far."""
+    with running_pool(3) as pool:
+        for shared, sleeps in zip(pool.shareds, asleep, strict=True):
+            shared.sleeping = sleeps
+        pool.wait_queue.queue(SharedTask(), 1000, 3)
+        assert [shared.tid for shared in pool.shareds if shared.inbox] == woken
+        # behind the first one: nobody need know
+        for shared in pool.shareds:
+            shared.inbox.clear()
+        pool.wait_queue.queue(SharedTask(), 1000, 3)
+        assert not any(shared.inbox for shared in pool.shareds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,14 +11,21 @@ from typing import Any
 
 import pytest
 
-from mtproxy.sync.cells import ChainCell, LockedCell, StripedCell
+from mtproxy.sync import stats
+from mtproxy.sync.cells import ChainCell, LockedCell
 from mtproxy.sync.counters import Counter
 from mtproxy.sync.inbox import Inbox
+from mtproxy.sync.labels import LockLabel
 from mtproxy.testing.sequencer import Sequencer, explore
 from mtproxy.testing.threads import run_threads
 
-IMPLEMENTATIONS = [LockedCell, StripedCell, ChainCell]
-type AnyCell = LockedCell[Any] | StripedCell[Any] | ChainCell[Any]
+IMPLEMENTATIONS = [LockedCell, ChainCell]
+type AnyCell = LockedCell[Any] | ChainCell[Any]
+
+
+@pytest.fixture(autouse=True)
+def slots() -> None:
+    stats.configure(4)
 
 
 @pytest.fixture(params=IMPLEMENTATIONS, ids=lambda cls: cls.__name__)
@@ -29,25 +37,23 @@ def make(request: pytest.FixtureRequest) -> Callable[[Any], AnyCell]:
 def test_one_thread(make: Callable[[Any], AnyCell]) -> None:
     cell = make(1)
     assert cell.load() == 1
-    assert cell.compare_exchange(1, 2)
-    assert not cell.compare_exchange(1, 3)
+    assert cell.compare_exchange(1, 2, 0)
+    assert not cell.compare_exchange(1, 3, 0)
     assert cell.load() == 2
-    cell.store(7)
-    assert cell.load() == 7
-    assert cell.compare_exchange(7, 7)
+    assert cell.compare_exchange(2, 2, 0)
     # equal, not identical
-    assert make((1, 2)).compare_exchange(tuple([1, 2]), None)  # noqa: C409
+    assert make((1, 2)).compare_exchange(tuple([1, 2]), None, 0)  # noqa: C409
     cell._check()
 
 
 def test_no_increment_is_lost(make: Callable[[Any], AnyCell]) -> None:
     cell = make(0)
 
-    def add(_: int) -> None:
+    def add(number: int) -> None:
         for _ in range(2000):
             while True:
                 value = cell.load()
-                if cell.compare_exchange(value, value + 1):
+                if cell.compare_exchange(value, value + 1, number):
                     break
 
     run_threads(3, add)
@@ -62,7 +68,7 @@ def test_each_value_has_one_winner(make: Callable[[Any], AnyCell]) -> None:
 
     def race(number: int) -> None:
         for value in range(1500):
-            if cell.compare_exchange(value, value + 1):
+            if cell.compare_exchange(value, value + 1, number):
                 won[number].append(value)
             while cell.load() <= value:
                 pass
@@ -77,7 +83,7 @@ def test_loads_never_go_back(make: Callable[[Any], AnyCell]) -> None:
     def write_or_watch(number: int) -> None:
         if number == 0:
             for value in range(4000):
-                assert cell.compare_exchange(value, value + 1)
+                assert cell.compare_exchange(value, value + 1, number)
             return
         last = 0
         while last < 4000:
@@ -96,7 +102,7 @@ class _SteppedChain(ChainCell[int]):
 
 @pytest.mark.parametrize(
     "operations",
-    [("cas", "cas"), ("cas", "store"), ("cas", "cas", "load"), ("cas", "store", "load")],
+    [("cas", "cas"), ("cas", "load"), ("cas", "cas", "load"), ("cas", "cas", "cas")],
 )
 def test_chain_under_every_interleaving(operations: tuple[str, ...]) -> None:
     def scenario(seq: Sequencer) -> Callable[[], None]:
@@ -108,9 +114,7 @@ def test_chain_under_every_interleaving(operations: tuple[str, ...]) -> None:
 
         def act(operation: str, number: int) -> None:
             if operation == "cas":
-                success.append(cell.compare_exchange(0, number))
-            elif operation == "store":
-                cell.store(number)
+                success.append(cell.compare_exchange(0, number, number))
             else:
                 loaded.append(cell.load())
 
@@ -118,13 +122,8 @@ def test_chain_under_every_interleaving(operations: tuple[str, ...]) -> None:
             seq.spawn(f"{operation}{number}", act, operation, number)
 
         def check() -> None:
-            stored = operations.index("store") + 1 if "store" in operations else None
-            assert success.count(True) <= 1
-            if stored is None:
-                assert success.count(True) == 1
-                assert cell.load() in (1, 2)
-            else:  # whoever exchanged did so before
-                assert cell.load() == stored
+            assert success.count(True) == 1
+            assert operations[cell.load() - 1] == "cas"
             assert all(value in range(len(operations) + 1) for value in loaded)
             cell._check()
 
@@ -140,14 +139,36 @@ def test_a_chain_lets_its_past_go() -> None:
     cell: ChainCell[Value] = ChainCell(Value())
     first = weakref.ref(cell.load())
     for _ in range(10):
-        assert cell.compare_exchange(cell.load(), Value())
+        assert cell.compare_exchange(cell.load(), Value(), 0)
     gc.collect()
     assert first() is None
 
 
-def test_striped_cells_share_few_mutexes() -> None:
-    cells = [StripedCell(0) for _ in range(1000)]
-    assert 32 <= len({id(cell._mutex) for cell in cells}) <= 64
+def test_locked_cells_are_in_the_statistics() -> None:
+    before = stats.snapshot_of(LockLabel.CELL)
+    cell = LockedCell(0)
+    cell.compare_exchange(0, 1, 1)
+    cell.compare_exchange(0, 1, 1)
+    cell.load()
+    after = stats.snapshot_of(LockLabel.CELL)
+    assert after.write_locks - before.write_locks == 2
+    assert after.write_unlocks - before.write_unlocks == 2
+    assert after.write_waits == before.write_waits
+
+
+def test_waiting_for_a_cell_is_timed() -> None:
+    before = stats.snapshot_of(LockLabel.CELL)
+    cell = LockedCell(0)
+    cell._acquire()
+    thread = threading.Thread(target=cell._release)
+    thread.start()
+    cell._wait(2)  # what an exchange does that finds the mutex taken
+    thread.join(5)
+    after = stats.snapshot_of(LockLabel.CELL)
+    assert after.write_waits - before.write_waits == 1
+    assert after.write_wait_ns > before.write_wait_ns
+    cell._release()
+    cell._check()
 
 
 def test_counter_gives_each_number_once() -> None:

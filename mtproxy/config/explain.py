@@ -1,0 +1,328 @@
+"""The configuration as it was understood, as an haproxy.cfg with every default (`-c -dC`).
+
+Defaults sections, conditions, variables and host names are worked in. Reading the text again gives
+the same settings, which the golden configurations prove. What is not known here yet stands as a
+comment, so nothing is hidden. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+
+from mtproxy.base.settings import (
+    Address,
+    AddressKind,
+    BindSettings,
+    GlobalSettings,
+    Location,
+    LogSettings,
+    ProxySettings,
+    RingSettings,
+    ServerSettings,
+    Settings,
+    StatsSocket,
+)
+from mtproxy.config import registry
+from mtproxy.config.dump import address_text
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@:./,+%=*\[\]{}()<>|&!?;~^-]+")
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+def explain(settings: Settings) -> str:
+    """Sections in order, with a final line feed."""
+    lines = ["global", *_global(settings.global_)]
+    for ring in settings.rings:
+        lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
+    for proxy in settings.proxies:
+        lines += ["", f"{proxy.kind} {proxy.name}", *_proxy(proxy)]
+    # lines of a section begin with a blank
+    return "".join(f"   {line}\n" if line.startswith(" ") else f"{line}\n" for line in lines)
+
+
+def quote(word: str) -> str:
+    """`word` as one word of a line."""
+    if _PLAIN.fullmatch(word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def duration(ms: int) -> str:
+    """`30s`, `1500ms`."""
+    for unit, size in _UNITS:
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"
+
+
+def _line(*words: object) -> str:
+    return " " + " ".join(quote(str(word)) for word in words)
+
+
+def _value(name: str, value: object) -> Iterator[str]:
+    """`name value` unless it is not set; a flag is just its name."""
+    if value is True:
+        yield _line(name)
+    elif value is not None and value is not False:
+        yield _line(name, value)
+
+
+def _others(record: object, known: frozenset[str]) -> Iterator[str]:
+    """What differs from its default and has no line of its own."""
+    for item in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, item.name)
+        default = item.default
+        if item.default_factory is not MISSING:
+            default = item.default_factory()
+        if item.name not in known and not isinstance(value, Location) and value != default:
+            yield f" # {item.name} = {value!r}"
+
+
+# --- global
+
+_GLOBAL_VALUES = (
+    "nbthread", "maxconn", "ulimit-n", "fd-hard-limit", "maxpipes", "pidfile", "chroot", "user",
+    "group", "uid", "gid", "node", "description", "localpeer", "log-tag", "spread-checks", "quiet",
+    "daemon", "zero-warning", "set-dumpable",
+)  # fmt: skip
+_GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
+    "cpu_map", "disabled_features", "hard_stop_after", "logs", "log_send_hostname",
+    "max_spread_checks", "profiling_locks", "stats_maxconn", "stats_sockets", "strict_limits",
+    "tune",
+}  # fmt: skip
+
+
+def _global(glob: GlobalSettings) -> Iterator[str]:
+    if glob.nbthread is None:
+        yield " # nbthread: one for each CPU that the process may use"
+    if glob.maxconn is None:
+        yield " # maxconn: as many as the limit of open files allows"
+    for name in _GLOBAL_VALUES:
+        yield from _value(name, getattr(glob, name.replace("-", "_")))
+    for tid, cpus in sorted(glob.cpu_map.items()):
+        yield _line("cpu-map", f"1/{tid}", ",".join(map(str, sorted(cpus))))
+    if glob.hard_stop_after is not None:
+        yield _line("hard-stop-after", duration(glob.hard_stop_after))
+    if glob.max_spread_checks is not None:
+        yield _line("max-spread-checks", duration(glob.max_spread_checks))
+    if glob.log_send_hostname is not None:
+        yield _line("log-send-hostname", *filter(None, [glob.log_send_hostname]))
+    yield " strict-limits" if glob.strict_limits else " no strict-limits"
+    if glob.profiling_locks:
+        yield " profiling.locks on"
+    for name in sorted(glob.disabled_features):
+        yield _line(name)
+    for name, value in sorted(glob.tune.items()):
+        text = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+        yield _line(name, text)
+    if glob.stats_sockets:
+        yield _line("stats", "maxconn", glob.stats_maxconn)
+    for one in glob.stats_sockets:
+        yield _line("stats", "timeout", duration(one.timeout))
+        yield _stats_socket(one)
+    for log in glob.logs:
+        yield _log(log)
+    yield from _others(glob, _GLOBAL_KNOWN)
+
+
+def _stats_socket(one: StatsSocket) -> str:
+    words = ["stats", "socket", *_bind_words(one.bind), "level", one.bind.level]
+    return _line(*words, "severity-output", one.bind.severity_output)
+
+
+# --- proxies
+
+_PROXY_KNOWN = frozenset({
+    "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
+    "options", "forwardfor", "logs", "log_tag", "retries", "maxconn", "backlog", "http_reuse",
+    "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
+    *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
+})  # fmt: skip
+#: written from fields of their own
+_WORKED_OUT = frozenset({"httplog", "tcplog", "redispatch", "forwardfor"})
+
+
+def _proxy(proxy: ProxySettings) -> Iterator[str]:
+    if proxy.forced_id:
+        yield _line("id", proxy.id)
+    if proxy.disabled:
+        yield _line("disabled")
+    yield from _value("description", proxy.description)
+    yield _line("mode", proxy.mode)
+    if proxy.is_frontend:
+        if proxy.maxconn is None:
+            yield " # maxconn: that of the process"
+        yield from _value("maxconn", proxy.maxconn)
+        yield from _value("backlog", proxy.backlog)
+        for bind in proxy.binds:
+            yield _line("bind", *_bind_words(bind))
+        yield from _value("default_backend", proxy.default_backend)
+        if proxy.monitor_uri is not None:
+            yield _line("monitor-uri", proxy.monitor_uri.decode("utf-8", "surrogateescape"))
+    if proxy.is_backend:
+        yield _line("balance", proxy.balance)
+        yield _line("retries", proxy.retries)
+        yield (
+            _line("option", "redispatch", proxy.redispatch)
+            if proxy.redispatch
+            else " no option redispatch"
+        )
+        yield _line("http-reuse", proxy.http_reuse)
+        if proxy.source is not None:
+            yield _line("source", _address(proxy.source))
+    yield from _options(proxy)
+    yield from _timeouts(proxy)
+    yield from _value("log-tag", proxy.log_tag)
+    for log in proxy.logs:
+        yield _log(log)
+    for server in proxy.servers:
+        yield _line("server", server.name, *_server_words(server))
+    yield from _others(proxy, _PROXY_KNOWN)
+
+
+def _options(proxy: ProxySettings) -> Iterator[str]:
+    if proxy.log_format and proxy.is_frontend:
+        yield _line("option", *proxy.log_format.split("-"))
+    for name in sorted(proxy.options - _WORKED_OUT):
+        if _has(proxy, "option", name):
+            yield _line("option", name)
+    forwardfor = proxy.forwardfor
+    if forwardfor is not None:
+        words = ["except", forwardfor.except_net] if forwardfor.except_net else []
+        words += ["header", forwardfor.header.decode("latin-1")]
+        yield _line("option", "forwardfor", *words, *["if-none"] * forwardfor.if_none)
+    for side in ("cli", "srv"):
+        if not _has(proxy, f"{side}tcpka-cnt"):
+            continue
+        yield from _value(f"{side}tcpka-cnt", getattr(proxy, f"{side}tcpka_cnt"))
+        for what in ("idle", "intvl"):
+            seconds = getattr(proxy, f"{side}tcpka_{what}")
+            if seconds is not None:
+                yield _line(f"{side}tcpka-{what}", f"{seconds}s")
+
+
+def _timeouts(proxy: ProxySettings) -> Iterator[str]:
+    for item in fields(proxy.timeouts):
+        value = getattr(proxy.timeouts, item.name)
+        name = item.name.replace("_", "-")
+        if value is not None and _has(proxy, "timeout", name):
+            yield _line("timeout", name, duration(value))
+
+
+def _has(proxy: ProxySettings, *words: str) -> bool:
+    """Whether a statement that was inherited means something in this kind of proxy."""
+    keyword = registry.find(proxy.kind, words)
+    return keyword is not None and proxy.kind in keyword.sections
+
+
+def _log(log: LogSettings) -> str:
+    if log.ring is not None:
+        target = f"ring@{log.ring}"
+    elif log.address is not None:
+        target = _address(log.address)
+    else:
+        target = str(log.stdio)
+    words: list[object] = ["log", target, "len", log.length, "format", log.format]
+    if log.sample is not None:
+        ranges = ",".join(_range(*one) for one in log.sample.ranges)
+        words += ["sample", f"{ranges}:{log.sample.size}"]
+    extra = [text.strip() for text in _others(log, _LOG_KNOWN)]
+    return _line(*words, log.facility, log.level, log.minlevel) + "".join(
+        f" {text}" for text in extra
+    )
+
+
+_LOG_KNOWN = frozenset({
+    "address", "stdio", "ring", "sample", "length", "format", "facility", "level", "minlevel"
+})  # fmt: skip
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _ring(ring: RingSettings) -> Iterator[str]:
+    if ring.description:
+        yield _line("description", ring.description)
+    yield _line("format", ring.format)
+    yield _line("maxlen", ring.maxlen)
+    yield _line("size", ring.size)
+    if ring.connect_timeout is not None:
+        yield _line("timeout", "connect", duration(ring.connect_timeout))
+    if ring.server_timeout is not None:
+        yield _line("timeout", "server", duration(ring.server_timeout))
+    for server in ring.servers:
+        yield _line("server", server.name, *_server_words(server))
+    yield from _others(ring, _RING_KNOWN)
+
+
+_RING_KNOWN = frozenset({
+    "name", "description", "format", "maxlen", "size", "servers", "connect_timeout",
+    "server_timeout",
+})  # fmt: skip
+
+
+# --- addresses and what stands behind them
+
+
+def _address(address: Address) -> str:
+    """As `dump` writes it; a port of 0 is none."""
+    text = address_text(address)
+    if address.kind in (AddressKind.FD, AddressKind.UNIX, AddressKind.ABNS):
+        return text
+    return text.removesuffix(":0") if address.port_offset is None else text
+
+
+_BIND_VALUES = (
+    "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
+    "v4v6", "v6only", "defer-accept", "tfo",
+)  # fmt: skip
+
+
+def _words(record: object, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        value = getattr(record, name.replace("-", "_"))
+        if value is True:
+            yield name
+        elif value is not None and value is not False:
+            yield from (name, str(value))
+
+
+def _bind_words(bind: BindSettings) -> list[str]:
+    words = [address_text(bind.address), *_words(bind, _BIND_VALUES)]
+    if bind.mode is not None:
+        words += ["mode", f"{bind.mode:o}"]
+    if bind.tcp_ut is not None:
+        words += ["tcp-ut", duration(bind.tcp_ut)]
+    return words
+
+
+def _server_words(server: ServerSettings) -> list[str]:
+    words = [_address(server.address)]
+    if server.forced_id:
+        words += ["id", str(server.id)]
+    words += ["weight", str(server.weight)]
+    words += _words(server, ("backup", "disabled", "tfo"))
+    words += ["pool-max-conn", str(server.pool_max_conn), "max-reuse", str(server.max_reuse)]
+    words += ["pool-purge-delay", duration(server.pool_purge_delay)]
+    if server.tcp_ut is not None:
+        words += ["tcp-ut", duration(server.tcp_ut)]
+    if server.source is not None:
+        words += ["source", _address(server.source)]
+    if server.log_proto != "legacy":
+        words += ["log-proto", server.log_proto]
+    words += ["rise", str(server.rise)]
+    check = server.check
+    if check is not None:
+        words += ["check", "inter", duration(check.inter), "fall", str(check.fall)]
+        for name in ("fastinter", "downinter"):
+            value = getattr(check, name)
+            if value is not None:
+                words += [name, duration(value)]
+        if check.address is not None:
+            words += ["addr", _address(check.address)]
+        if check.port is not None:
+            words += ["port", str(check.port)]
+    return words
