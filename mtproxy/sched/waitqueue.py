@@ -2,9 +2,10 @@
 
 Entries are `(tick, sequence, task)` in a sorted list, `tick` in ms of the monotonic clock; equal
 ticks fire in order of queueing. `task.wq_key` is `(tick, sequence)` while the task has an entry,
-else None; it is written under the lock alone. `task.expire` is the tick at which the task wants to
-run, or None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry
-fires, the task is queued again instead of being returned.
+else None, or PENDING while it is on its way there; apart from that mark it is written under the
+lock alone. `task.expire` is the tick at which the task wants to run, or None for never. Moving
+`expire` later leaves the entry where it is ("lazy"): when the entry fires, the task is queued again
+instead of being returned.
 
 Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, or `unlink` that
 returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
@@ -50,6 +51,8 @@ from mtproxy.sync.seeklock import SeekLock
 #: `next_tick` of an empty queue: later than any tick
 NEVER = 1 << 62
 
+#: `wq_key` of a task that its owner is queueing, until the call is worked in
+PENDING = (NEVER, 0)
 #: how long after an expiry, in ms, a thread comes to see whether the one that watches is busy
 GRACE = 4
 #: logged calls that one pass works in at most, see `WaitQueue._settle`
@@ -178,7 +181,7 @@ class WaitQueueBase[T: SharedTask](ABC):
     def _insert(self, task: T, tick: int) -> None:
         """An entry at `tick` for the task, unless it has one which is not later."""
         key = task.wq_key
-        if key is not None:
+        if key is not None and key is not PENDING:
             if key[0] <= tick:
                 return
             self._remove(key, task)
@@ -214,9 +217,9 @@ class WaitQueueBase[T: SharedTask](ABC):
         self.next_tick = entries[0][0] if entries else NEVER
 
     def _check_entries(self) -> None:
+        # not `next_tick`: others may store to it at any time
         keys = [entry[:2] for entry in self._entries]
         assert keys == sorted(set(keys))
-        assert self.next_tick == (self._entries[0][0] if self._entries else NEVER)
         for tick, sequence, task in self._entries:
             assert task.wq_key == (tick, sequence), (task, tick, sequence)
             assert sequence <= self._sequence
@@ -235,7 +238,11 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self._log: deque[tuple[int, T]] = deque()
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
-        if task.wq_key is not None:
+        key = task.wq_key
+        if key is None:
+            # from here on others do not touch it until they find it in the log
+            task.wq_key = PENDING
+        elif key is not PENDING:
             return self._queue_locked(task, tick, tid)
         task.expire = tick
         self._log.append((tick, task))
@@ -277,7 +284,8 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.lock.take_write(tid)
         try:
             self._settle_all()
-            queued = task.wq_key is not None
+            key = task.wq_key
+            queued = key is not None and key is not PENDING
             if queued:
                 earlier = self._place(task, tick)
         finally:
@@ -301,6 +309,8 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.lock.take_write(tid)
         try:
             self._settle_all()
+            if task.wq_key is PENDING:
+                return False  # its owner is queueing it at this moment, hence after this
             return self._unlink(task)
         finally:
             self.lock.drop_write(tid)
