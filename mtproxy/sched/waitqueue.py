@@ -105,7 +105,7 @@ class WaitQueueBase[T: SharedTask](ABC):
         """Take `task` out and set its `expire` to None; whether it was queued. Anybody may.
 
         If it was, the caller owns it now. If not, its owner may be about to run it, or to queue it
-        again; `expire` tells the owner that somebody wanted it to stop.
+        again, and nothing is changed.
         """
 
     @abstractmethod
@@ -189,11 +189,10 @@ class WaitQueueBase[T: SharedTask](ABC):
 
     def _unlink(self, task: T) -> bool:
         """Take the task out if it is queued; whether it was."""
-        task.expire = None
-        key = task.wq_key
-        if key is None:
+        key = task.wq_key  # once: an owner may set the mark at any time
+        if key is None or key is PENDING:
             return False
-        task.wq_key = None
+        task.expire = task.wq_key = None
         self._remove(key, task)
         self._settle()
         return True
@@ -309,8 +308,6 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.lock.take_write(tid)
         try:
             self._settle_all()
-            if task.wq_key is PENDING:
-                return False  # its owner is queueing it at this moment, hence after this
             return self._unlink(task)
         finally:
             self.lock.drop_write(tid)

@@ -172,7 +172,8 @@ def test_wait_queue(variant: str, seed: int) -> None:
                 job.own(tid)
                 assert job.wq_key is None
             for job in got:
-                assert job.expire is None or job.expire <= now
+                assert job.expire is not None
+                assert job.expire <= now
                 job.runs += 1
                 if job.stopped:
                     job.disown(tid)
