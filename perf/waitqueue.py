@@ -163,7 +163,8 @@ class Run:
             tick = queue.next_tick if peek is None else peek(tid)
             after = thread_time_ns()
             scanning += after - before
-            wait_ms = tick - monotonic_ns() // 1_000_000
+            # at most until a second is over, as the loop
+            wait_ms = min(tick - monotonic_ns() // 1_000_000, 1000)
             poller.poll(wait_ms / 1000 if wait_ms > 0 else 0)
             now = monotonic_ns() // 1_000_000
             before = thread_time_ns()

@@ -142,7 +142,8 @@ def _share_out(want: _Want, needed: int, usable: int, nbthread: int) -> Limits:
     maxconn = min(want.maxconn, max(1, (usable - fixed) // 2))
     limit = max(needed, min(usable, fixed + 2 * maxconn + 2 * want.pipes))
     pipes = max(0, min(want.pipes, (limit - fixed - 2 * maxconn) // 2))
-    used = max(needed, fixed + 2 * maxconn + 2 * pipes)
+    # not even those beside connections may fit in
+    used = min(usable, max(needed, fixed + 2 * maxconn + 2 * pipes))
     maxsock = max(used, want.for_connections)
     return Limits(maxconn, want.maxconn, pipes // nbthread, maxsock, used)
 

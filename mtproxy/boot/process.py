@@ -15,9 +15,44 @@ from collections.abc import Callable, Iterable
 
 from mtproxy.base.settings import GlobalSettings
 
+#: what others send to a proxy that they believe to run, and what would end one that does not yet
+_HELD = frozenset(
+    {
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGHUP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+    }
+)
+
 
 class ProcessError(Exception):
     """A step failed; the text says which."""
+
+
+def hold_signals() -> None:
+    """Have signals wait that a running proxy obeys or ignores, until it knows how to.
+
+    Listening sockets and the pid file are there before the handlers are: without this a SIGQUIT
+    for the lock statistics, sent as soon as they can be seen, would end the process. SIGTERM and
+    SIGINT end a start as they always did. Threads inherit what is held: none may exist yet.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+
+
+def release_signals() -> None:
+    """Deliver what has waited: the handlers are there. Before the threads start."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+
+
+def ignore_signals() -> None:
+    """The loops have ended: what is sent from now on comes too late, and must not end the process
+    in another way than it ends by itself. Python takes its handlers away on its way out.
+    """
+    for signum in _HELD:
+        signal.signal(signum, signal.SIG_IGN)
 
 
 def daemonize(pidfile: str | None) -> None:

@@ -40,6 +40,7 @@ def prepare(options: CommandLine) -> None:
 
 def run(settings: Settings, options: CommandLine) -> int:
     """Start the proxy and serve until it is stopped. Returns the exit code."""
+    process.hold_signals()
     glob = settings.global_
     nbthread = glob.nbthread or min(len(os.sched_getaffinity(0)), MAX_THREADS)
     if glob.quiet:
@@ -130,7 +131,10 @@ def run(settings: Settings, options: CommandLine) -> int:
 
     pool.on_soft_stop.append(_ListenStop(shared, nbthread))
     _install_signals(pool, settings)
-    pool.run(setup, ready)
+    try:
+        pool.run(setup, ready)
+    finally:
+        process.ignore_signals()
     return 1 if pool.failed else 0
 
 
@@ -280,3 +284,4 @@ def _install_signals(pool: Pool, settings: Settings) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
         signal.signal(ignored, signal.SIG_IGN)
+    process.release_signals()

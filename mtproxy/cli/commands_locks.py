@@ -17,21 +17,19 @@ _WORDS = ("json", "prometheus", "top", "reset")
 
 
 def _show_locks(cli: CliSession, args: list[str]) -> Answer:
+    _need_statistics()
     match args:
         case ["reset", *rest]:
             cli.need(Level.OPERATOR)
             if len(rest) > 1:
                 raise CliError("Expected: show locks reset [<label>]")
             label = _label(rest[0]) if rest else None
-            _need_statistics()
             stats.reset(label)
             profile.reset(label)
             return ""
         case ["json"]:
-            _need_statistics()
             return reports.render_json() + "\n"
         case ["prometheus"]:
-            _need_statistics()
             return reports.render_prometheus()
         case ["top"]:
             return reports.render_top()

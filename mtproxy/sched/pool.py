@@ -105,7 +105,9 @@ class Pool:
         self.on_soft_stop: list[Message] = []
         self.signal_handlers: dict[int, Callable[[], None]] = {}
         self.threads: list[threading.Thread] = []
-        self._gate = threading.Barrier(nbthread)
+        self._gate = threading.Barrier(nbthread, action=self._begin_watch)
+        #: every thread is set up
+        self._gate_passed = False
         self._all_made = threading.Barrier(nbthread, action=self._begin)
         self._ready: Message | None = None
         self._watchdog_ms = watchdog_ms
@@ -113,6 +115,7 @@ class Pool:
         self.watchdog: Watchdog | None = None
         #: set when a thread could not start or died; the process then exits with 1
         self.failed = False
+        self._spokesman: dict[str, int] = {}
 
     # --- running
     def run(self, setup: Message, ready: Message | None = None) -> None:
@@ -153,7 +156,15 @@ class Pool:
         """All contexts are made, and no thread has gone on yet. Called by one of them."""
         self.contexts.extend(self._made[tid] for tid in range(1, self.nbthread))
         self.watchdog = Watchdog(self.contexts, self._watchdog_ms)
-        self.watchdog.start()
+
+    def _begin_watch(self) -> None:
+        """All threads are set up, and their loops begin: from here on each has to make progress.
+
+        Setting up may take long (`tune.fd.scan full` with 64 threads), and is not stuck then.
+        """
+        self._gate_passed = True
+        if self.watchdog is not None:
+            self.watchdog.start()
 
     def _thread(self, tid: int, setup: Message) -> None:
         try:
@@ -173,11 +184,16 @@ class Pool:
             run_loop(ctx)
         except threading.BrokenBarrierError:
             return  # another thread failed, and said why
-        except Exception:  # noqa: BLE001 - whatever it is, the whole pool stops
+        except Exception as error:  # noqa: BLE001 - whatever it is, the whole pool stops
             self.failed = True
             self._all_made.abort()
             self._gate.abort()
             self.hard_stop()
+            if isinstance(error, OSError) and not self._gate_passed:
+                # no descriptor or no memory is left; the others find the same, and one says so
+                if self._spokesman.setdefault("", tid) == tid:
+                    say("alert", f"thread {tid + 1} cannot be set up, stopping: {error}")
+                return
             say(
                 "alert",
                 f"thread {tid + 1} has failed, stopping:\n{traceback.format_exc().rstrip()}",

@@ -3,10 +3,10 @@
 Entries are ordered by `(tick, sequence)`, `tick` in ms of the monotonic clock; equal ticks fire in
 order of queueing. They stand in a bucket for each tick, and the ticks in a SortedList: with
 thousands of timers most ticks have a bucket already, and what is due is taken out bucket by bucket.
-`task.wq_key` is `(tick, sequence)` while the task has an entry,
-else None; it is written under the lock alone. `task.expire` is the tick at which the task wants to
-run, or None for never. Moving `expire` later leaves the entry where it is ("lazy"): when the entry
-fires, the task is queued again instead of being returned.
+`task.wq_key` is `(tick, sequence)` while the task has an entry, else None, or PENDING while it is
+on its way there; apart from that mark it is written under the lock alone. `task.expire` is the tick
+at which the task wants to run, or None for never. Moving `expire` later leaves the entry where it
+is ("lazy"): when the entry fires, the task is queued again instead of being returned.
 
 Ownership: a queued task belongs to the queue. Whoever takes it out (`collect`, or `unlink` that
 returns True) owns it alone, runs it, and may queue it again; so no task is run by two threads at
@@ -54,6 +54,8 @@ from mtproxy.sync.seeklock import SeekLock
 #: `next_tick` of an empty queue: later than any tick
 NEVER = 1 << 62
 
+#: `wq_key` of a task that its owner is queueing, until the call is worked in
+PENDING = (NEVER, 0)
 #: how long after an expiry, in ms, a thread comes to see whether the one that watches is busy
 GRACE = 4
 #: logged calls that one pass works in at most, see `WaitQueue._settle`
@@ -109,7 +111,7 @@ class WaitQueueBase[T: SharedTask](ABC):
         """Take `task` out and set its `expire` to None; whether it was queued. Anybody may.
 
         If it was, the caller owns it now. If not, its owner may be about to run it, or to queue it
-        again; `expire` tells the owner that somebody wanted it to stop.
+        again, and nothing is changed.
         """
 
     @abstractmethod
@@ -198,7 +200,7 @@ class WaitQueueBase[T: SharedTask](ABC):
     def _insert(self, task: T, tick: int) -> None:
         """An entry at `tick` for the task, unless it has one which is not later."""
         key = task.wq_key
-        if key is not None:
+        if key is not None and key is not PENDING:
             if key[0] <= tick:
                 return
             self._remove(key, task)
@@ -206,11 +208,10 @@ class WaitQueueBase[T: SharedTask](ABC):
 
     def _unlink(self, task: T) -> bool:
         """Take the task out if it is queued; whether it was."""
-        task.expire = None
-        key = task.wq_key
-        if key is None:
+        key = task.wq_key  # once: an owner may set the mark at any time
+        if key is None or key is PENDING:
             return False
-        task.wq_key = None
+        task.expire = task.wq_key = None
         self._remove(key, task)
         self._settle()
         return True
@@ -277,7 +278,11 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self._log: deque[tuple[int, T]] = deque()
 
     def queue(self, task: T, tick: int, tid: int) -> bool:
-        if task.wq_key is not None:
+        key = task.wq_key
+        if key is None:
+            # from here on others do not touch it until they find it in the log
+            task.wq_key = PENDING
+        elif key is not PENDING:
             return self._queue_locked(task, tick, tid)
         task.expire = tick
         self._log.append((tick, task))
@@ -319,7 +324,8 @@ class WaitQueue[T: SharedTask](WaitQueueBase[T]):
         self.lock.take_write(tid)
         try:
             self._settle_all()
-            queued = task.wq_key is not None
+            key = task.wq_key
+            queued = key is not None and key is not PENDING
             if queued:
                 earlier = self._place(task, tick)
         finally:

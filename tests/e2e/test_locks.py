@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,11 @@ def test_without_statistics(begin: Begin) -> None:
     requests(running)
     for command in ("show locks", "show locks json", "show locks top", "show locks reset"):
         assert running.cli(command).startswith("Lock statistics are built out"), command
+    # as an error, whichever way it is asked for
+    numbered = "set severity-output number; "
+    for more in ("", " TASK_WQ", " json", " prometheus", " top", " top 2", " reset"):
+        answer = running.cli(f"{numbered}show locks{more}")
+        assert answer.lstrip("\n").startswith("[3]: Lock statistics are built out"), more
     assert "cannot be switched on" in running.cli("set profiling locks on")
     running.process.send_signal(signal.SIGQUIT)
     wait_until(lambda: "Lock statistics are built out" in running.output(), "the dump")
@@ -189,6 +195,44 @@ def test_without_statistics(begin: Begin) -> None:
 
 
 # --- SIGQUIT
+
+
+def held_signals(running: Program) -> int:
+    """Which signals wait for the first thread of the program: bit n-1 stands for signal n."""
+    with open(f"/proc/{running.pid}/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("SigBlk:"):
+                return int(line.split()[1], 16)
+    raise AssertionError("no SigBlk")
+
+
+def test_a_signal_as_soon_as_the_pid_file_is_there(proxy: Any, tmp_path: Path) -> None:
+    """It waits until the threads run. The pid file is a pipe, which holds the start up there."""
+    pid_file = tmp_path / "pid"
+    os.mkfifo(pid_file)
+    running = proxy(http(1), args=("-p", str(pid_file)), ready=False)
+    early = (signal.SIGHUP, signal.SIGUSR2, signal.SIGQUIT)
+    bits = sum(1 << (signum - 1) for signum in early)
+    wait_until(lambda: held_signals(running) & bits == bits, "signals to be held")
+    for signum in early:
+        running.process.send_signal(signum)
+    assert pid_file.read_text() == f"{running.pid}\n"
+    wait_until(lambda: "Stats about Lock OTHER" in running.output(), "the dump")
+    running.wait_ready()
+    assert held_signals(running) & bits == 0
+    assert running.stop() == 0
+
+
+def test_a_soft_stop_as_soon_as_the_pid_file_is_there(proxy: Any, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    os.mkfifo(pid_file)
+    running = proxy(http(1), args=("-p", str(pid_file)), ready=False)
+    bit = 1 << (signal.SIGUSR1 - 1)
+    wait_until(lambda: held_signals(running) & bit, "signals to be held")
+    running.process.send_signal(signal.SIGUSR1)
+    assert pid_file.read_text() == f"{running.pid}\n"
+    assert running.wait_exit() == 0
+    assert "stopping softly" in running.output()
 
 
 def test_sigquit_dumps_and_goes_on(begin: Begin) -> None:
@@ -205,6 +249,21 @@ def test_sigquit_dumps_and_goes_on(begin: Begin) -> None:
     assert [blocks(dump) for dump in dumps] == [NAMES, NAMES]
     requests(running)
     assert running.stop() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_up_to_the_very_end(begin: Begin, how: int) -> None:
+    """A dump or another soft stop that is asked for too late does not change the exit code."""
+    running = begin()
+    running.process.send_signal(how)
+
+    def ended() -> bool:
+        for signum in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGHUP):
+            running.process.send_signal(signum)
+        return not running.alive()
+
+    wait_until(ended, "the end")
+    assert running.wait_exit() == 0
 
 
 def test_sigquit_without_a_reader_holds_nobody_up(begin: Begin) -> None:

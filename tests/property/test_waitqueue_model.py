@@ -93,7 +93,7 @@ class WaitQueueMachine(RuleBasedStateMachine):
         entry = self.entry_of(timer)
         if entry is not None:
             self.model.remove(entry)
-        self.expire[timer.name] = None
+            self.expire[timer.name] = None
         assert self.queue.unlink(timer, 1) is (entry is not None)
 
     @rule(data=st.data())

@@ -6,6 +6,7 @@ second, it hangs, and the test says who sleeps on what.
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections import Counter, defaultdict
@@ -193,19 +194,22 @@ def test_a_busy_thread_does_not_hold_an_expiry_up(busy: int) -> None:
                 entered.set()
                 assert go_on.wait(20)
 
+            def one_watches(task: Hopper) -> bool:
+                return task.done.is_set() or (
+                    pool.wait_queue.watched != NEVER and all(s.sleeping for s in pool.shareds)
+                )
+
+            tried = 0
             try:
-                for number in range(20):
+                for number in range(200):
                     wait_until(lambda: all(s.sleeping for s in pool.shareds), "all asleep")
                     task = Hopper(pool, number, 1)
                     # somebody comes to see, and falls asleep again
                     pool.wait_queue.queue(task, monotonic_ms() + 40, THREADS)
-                    wait_until(
-                        lambda: (
-                            pool.wait_queue.watched != NEVER
-                            and all(s.sleeping for s in pool.shareds)
-                        ),
-                        "one watches",
-                    )
+                    wait_until(functools.partial(one_watches, task), "one watches")
+                    if task.done.is_set():
+                        continue  # this thread was too slow
+                    tried += 1
                     entered.clear()
                     go_on.clear()
                     pool.run_on(busy, block)
@@ -213,8 +217,11 @@ def test_a_busy_thread_does_not_hold_an_expiry_up(busy: int) -> None:
                     assert task.done.wait(10), f"round {number} ({state(pool)})"
                     assert not go_on.is_set()
                     go_on.set()
+                    if tried == 10:
+                        return
             finally:
                 go_on.set()
+            raise AssertionError(f"only {tried} rounds in time")
 
         run_with(pool, play, make_patient)
         assert len(pool.wait_queue) == 0

@@ -172,7 +172,8 @@ def test_wait_queue(variant: str, seed: int) -> None:
                 job.own(tid)
                 assert job.wq_key is None
             for job in got:
-                assert job.expire is None or job.expire <= now
+                assert job.expire is not None
+                assert job.expire <= now
                 job.runs += 1
                 if job.stopped:
                     job.disown(tid)
@@ -202,7 +203,8 @@ def test_wait_queue(variant: str, seed: int) -> None:
     while queue.next_tick < 1 << 40:
         rest += queue.collect(1 << 40, 0, budget=7)
     assert len(rest) == len(set(rest)) == sum(not job.stopped for job in jobs)
-    assert sum(job.runs for job in jobs) > 1000
+    # one that loses its processor while it collects leaves the others nothing to run
+    assert sum(job.runs for job in jobs) > 100
     counted = stats.snapshot_of(LockLabel.TASK_WQ)
     assert counted.write_locks == counted.write_unlocks
     assert counted.seek_locks == counted.seek_unlocks

@@ -7,6 +7,7 @@ at 500 characters.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mtproxy.cli.client import ClientError, connect
+from mtproxy.cli.client import ClientError, ask, connect
 from mtproxy.cli.profile.idle import IdleRule, RawFrame
 from mtproxy.cli.profile.sources import Sources
 from mtproxy.cli.profile.stacks import Frame, Profile, Sample, thread_order
@@ -149,23 +150,49 @@ def record(
         sock.settimeout(_SILENCE)
         words = f"profile run {max(1, round(seconds * 1000))}ms {rate}{' idle' if idle else ''}\n"
         sock.sendall(words.encode())
-        rounds = 0
         waiting = bytearray()
-        try:
-            for data in _pieces(sock, address):
-                waiting += data
-                rounds += data.count(b"\n@sample ")
-                progress(time.monotonic() - begin, rounds)
-                if len(waiting) > _MAX_WAITING:
-                    end = waiting.rfind(b"\n") + 1
-                    _read_all(reader, waiting[:end])
-                    del waiting[:end]
-        except KeyboardInterrupt:
-            del waiting[waiting.rfind(b"\n") + 1 :]
+        interrupted = False
+        while True:
+            try:
+                _receive(
+                    sock, address, reader, waiting, lambda n: progress(time.monotonic() - begin, n)
+                )
+            except KeyboardInterrupt:
+                if interrupted:
+                    del waiting[waiting.rfind(b"\n") + 1 :]
+                    break
+                interrupted = True
+                # what it has taken, but not sent yet, comes as well
+                with contextlib.suppress(ClientError):
+                    ask(address, "profile stop")
+            else:
+                break
     _read_all(reader, waiting)
     if not reader.header:
         raise ClientError(explain(reader.refusal))
-    return reader.result(time.monotonic() - begin)
+    profile = reader.result(time.monotonic() - begin)
+    if interrupted and reader.end:
+        profile.notes.append("the session was cut short")
+    return profile
+
+
+def _receive(
+    sock: socket.socket,
+    address: str,
+    reader: Reader,
+    waiting: bytearray,
+    progress: Callable[[int], None],
+) -> None:
+    """Gather what comes in `waiting` until the session ends; what is too much goes to `reader`."""
+    rounds = 0
+    for data in _pieces(sock, address):
+        waiting += data
+        rounds += data.count(b"\n@sample ")
+        progress(rounds)
+        if len(waiting) > _MAX_WAITING:
+            end = waiting.rfind(b"\n") + 1
+            _read_all(reader, waiting[:end])
+            del waiting[:end]
 
 
 def explain(refusal: str) -> str:

@@ -183,6 +183,17 @@ def test_hardly_any_descriptors(kernel: Any) -> None:
     found = work_out(settings(maxconn=50, strict_limits=False), 2)
     assert found.maxconn == 1
     assert made.limits == (20, 20)
+    assert (found.ulimit_n, found.pipes) == (20, 0)
+
+
+def test_threads_that_need_more_than_there_is(kernel: Any) -> None:
+    """What is reported as used is what the process may have, not what it would need."""
+    made = kernel(256, 256)
+    found = work_out(settings(maxconn=100, strict_limits=False), 64)
+    fixed = limits.fixed_descriptors(settings(), 64)
+    assert fixed > 256
+    assert (found.maxconn, found.ulimit_n, found.maxsock) == (1, 256, fixed + 200)
+    assert made.set == []
 
 
 def test_a_privileged_process_raises_the_hard_limit(kernel: Any) -> None:

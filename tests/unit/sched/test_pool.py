@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
 import threading
 from collections import Counter
@@ -92,7 +94,7 @@ def test_a_failing_set_up_stops_the_pool(culprit: int, capsys: pytest.CaptureFix
     def setup(ctx: ThreadContext) -> None:
         called.append(ctx.tid)
         if ctx.tid == culprit:
-            raise OSError(24, "Too many open files")
+            raise RuntimeError("broken")
 
     with running_pool(3) as pool:
         pool.run(setup, lambda _ctx: called.append(-1))
@@ -102,8 +104,25 @@ def test_a_failing_set_up_stops_the_pool(culprit: int, capsys: pytest.CaptureFix
     assert threads() == []
     said = capsys.readouterr().err
     assert said.startswith(f"[ALERT]    ({os.getpid()}) : thread {culprit + 1} has failed, stopp")
-    assert said.endswith("OSError: [Errno 24] Too many open files\n")
+    assert said.endswith("RuntimeError: broken\n")
     assert said.count("[ALERT]") == 1
+
+
+def test_where_the_system_refuses_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every thread fails for the same reason: no descriptors are left, say."""
+
+    def setup(_ctx: ThreadContext) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with running_pool(5) as pool:
+        run_with(pool, lambda: None, setup)
+        assert pool.failed
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        rf"\[ALERT\]    \({os.getpid()}\) : thread [1-5] cannot be set up, stopping: "
+        rf"\[Errno {errno.EMFILE}\] Too many open files",
+        line,
+    )
 
 
 def test_a_failing_ready_stops_the_pool(capsys: pytest.CaptureFixture[str]) -> None:

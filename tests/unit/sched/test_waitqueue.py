@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mtproxy.sched.waitqueue import GRACE, NEVER, SETTLE_MOST, WaitQueue, WaitQueueBase
+from mtproxy.sched.waitqueue import GRACE, NEVER, PENDING, SETTLE_MOST, WaitQueue, WaitQueueBase
 from mtproxy.sched.waitqueue_variants import VARIANTS, MutexWaitQueue
 from mtproxy.sync import stats
 from mtproxy.sync.labels import LockLabel
@@ -223,6 +223,8 @@ def step(queue: WaitQueueBase[Timer], seq: Sequencer) -> None:
 def finished(queue: WaitQueueBase[Timer]) -> None:
     assert is_free(queue)
     queue._check()
+    entries = queue._entries()
+    assert queue.next_tick == (entries[0][0] if entries else NEVER)
 
 
 def test_second_collector_leaves_at_once() -> None:
@@ -292,7 +294,7 @@ def test_collect_against_unlink(variant: str) -> None:
             got = seq.result("collect")
             assert (a in got) is not unlinked
             assert b in got
-            assert a.expire is None
+            assert a.expire == (None if unlinked else 1)
             assert len(queue) == 0
             finished(queue)
             outcomes.add(unlinked)
@@ -433,7 +435,7 @@ def test_a_later_one_is_queued_without_the_lock() -> None:
     d = Timer("d")
     assert not queue.queue(d, 15, 0)
     assert locks_taken() == 0
-    assert (d.expire, d.wq_key, len(queue), queue.next_tick) == (15, None, 4, 10)
+    assert (d.expire, d.wq_key, len(queue), queue.next_tick) == (15, PENDING, 4, 10)
     # in the order of their ticks, and of queueing
     assert queue.collect(20, 0) == [a, c, d, b]
 
@@ -517,6 +519,30 @@ def test_logging_against_collecting(tick: int) -> None:
 
     assert explore(scenario) > 10
     assert len(outcomes) > 1
+
+
+def test_logging_against_unlinking_the_same() -> None:
+    """Unlinked after it was queued, or queued after a vain unlink; never queued and disarmed."""
+    outcomes = set()
+
+    def scenario(seq: Sequencer) -> Callable[[], None]:
+        queue, _ = logging_queue(seq, 4, 99)
+        b = Timer("b")
+        seq.spawn("queue", queue.queue, b, 50, 1)
+        seq.spawn("unlink", queue.unlink, b, 0)
+
+        def check() -> None:
+            queue._check()
+            unlinked = seq.result("unlink")
+            outcomes.add(unlinked)
+            assert (b.wq_key is None) is unlinked
+            assert b.expire == (None if unlinked else 50)
+            assert (b in queue.collect(60, 0)) is not unlinked
+
+        return check
+
+    explore(scenario)
+    assert outcomes == {True, False}
 
 
 def test_logging_against_unlinking_the_head() -> None:

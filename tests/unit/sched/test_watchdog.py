@@ -131,3 +131,17 @@ def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
     assert "while running 'the blocker'" in text
     assert "in a_step_that_blocks" in text
     assert "thread 2 makes progress again" in text
+
+
+def test_a_pool_is_not_watched_while_it_is_set_up() -> None:
+    """That may take long, and is no loop that stands still."""
+
+    def watched() -> bool:
+        return any(t.name == "mtproxy/watchdog" for t in threading.enumerate())
+
+    seen: list[bool] = []
+    with running_pool(2, watchdog_ms=60_000) as pool:
+        run_with(pool, lambda: seen.append(watched()), setup=lambda _ctx: seen.append(watched()))
+        assert not pool.failed
+    assert seen == [False, False, True]
+    assert not watched()
