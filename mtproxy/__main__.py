@@ -70,6 +70,7 @@ def _serve(args: list[str]) -> int:
         check_configuration,
         is_quiet,
         load_reported,
+        print_out,
         version_text,
     )
     from mtproxy.config import has_listener
@@ -80,11 +81,9 @@ def _serve(args: list[str]) -> int:
         say("alert", f"{e}\n{USAGE}")
         return 1
     if cmdline.help:
-        print(HELP, end="")
-        return 0
+        return 0 if print_out(HELP) else 1
     if cmdline.version:
-        print(version_text(cmdline.version), end="")
-        return 0
+        return 0 if print_out(version_text(cmdline.version)) else 1
     if cmdline.condition is not None:
         return check_condition(cmdline.condition)
     if cmdline.directory:

@@ -47,6 +47,18 @@ def report(diagnostics: Diagnostics, cmdline: CommandLine, stream: TextIO | None
         print(text, file=stream)
 
 
+def print_out(text: str) -> bool:
+    """Write to standard output; False if that cannot be, which is said."""
+    from mtproxy.cli.client import ClientError, put  # with modules that a proxy does not need
+
+    try:
+        put(sys.stdout, text)
+    except ClientError as error:
+        say("alert", f"standard output: {error}")
+        return False
+    return True
+
+
 def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Settings | None:
     """Load what the command line names and print the messages; None: do not start."""
     stream = stream or sys.stderr
@@ -65,8 +77,8 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
     settings = load_reported(cmdline, stream)
     if settings is None:
         return ERRORS
-    if cmdline.dump:
-        print(explain(settings), end="")
+    if cmdline.dump and not print_out(explain(settings)):
+        return ERRORS
     if not has_listener(settings):
         if not is_quiet(cmdline):
             print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
@@ -151,3 +152,22 @@ def test_the_version_claims_no_more_than_is_true(
     first = version_text(1).splitlines()[0]
     assert text in first
     assert ("free-threaded" in first) is not gil
+
+
+@pytest.mark.parametrize("option", ["-h", "-v", "-vv", "-dC"])
+def test_a_standard_output_without_room_is_said_in_one_line(tmp_path: Path, option: str) -> None:
+    config = tmp_path / "x.cfg"
+    config.write_text("frontend f\n    mode tcp\n    timeout client 1s\n    bind :1\n")
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mtproxy", "-c", "-f", str(config), option],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        r"\[ALERT\] .*standard output: cannot write: No space left on device\n", ended.stderr
+    )
