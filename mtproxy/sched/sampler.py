@@ -84,14 +84,18 @@ def why_not() -> str | None:
     return None
 
 
-def thread_names() -> dict[int, str]:
-    """Thread identifier -> name, of all threads that Python knows. Any thread."""
+def thread_names(pool: Pool) -> dict[int, str]:
+    """Thread identifier -> name, of all threads that are known by name. Any thread."""
     main = threading.main_thread()
-    return {
+    names = {
         thread.ident: "mtproxy/1" if thread is main else thread.name
         for thread in threading.enumerate()
         if thread.ident is not None
     }
+    watchdog = pool.watchdog
+    if watchdog is not None and watchdog.ident is not None:
+        names[watchdog.ident] = "mtproxy/watchdog"
+    return names
 
 
 class Sampler:
@@ -189,7 +193,7 @@ class Sampler:
             if now >= review:
                 review = now + int(REVIEW_INTERVAL * 1e9)
                 pace.review(now)
-                current = thread_names()
+                current = thread_names(pool)
                 if current != names:
                     names = current
                     self._add(_line("threads", {str(i): name for i, name in names.items()}))

@@ -94,7 +94,7 @@ def test_zero_turns_it_off() -> None:
     dog = Watchdog([], 0)
     dog.start()
     dog.stop()
-    assert not [t for t in threading.enumerate() if t.name == "mtproxy/watchdog"]
+    assert dog.ident is None
 
 
 def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
@@ -135,13 +135,21 @@ def test_a_stuck_thread_of_a_pool(out: TextIO) -> None:
 
 def test_a_pool_is_not_watched_while_it_is_set_up() -> None:
     """That may take long, and is no loop that stands still."""
-
-    def watched() -> bool:
-        return any(t.name == "mtproxy/watchdog" for t in threading.enumerate())
-
     seen: list[bool] = []
     with running_pool(2, watchdog_ms=60_000) as pool:
+
+        def watched() -> bool:
+            return pool.watchdog is not None and pool.watchdog.ident is not None
+
         run_with(pool, lambda: seen.append(watched()), setup=lambda _ctx: seen.append(watched()))
         assert not pool.failed
     assert seen == [False, False, True]
-    assert not watched()
+
+
+def test_it_ends_when_it_is_told_to() -> None:
+    dog = Watchdog([], 60_000)
+    dog.start()
+    assert not dog.ended
+    dog.stop()
+    assert dog.ended
+    dog.stop()  # twice does no harm

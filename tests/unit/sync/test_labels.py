@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "sync/parking.py": ({"_thread.allocate_lock"}, "what a thread that waits for one sleeps on"),
     "sync/cells.py": ({"_thread.allocate_lock"}, "held for a comparison and a store"),
     "sched/pool.py": ({"threading.Barrier"}, "the threads' common start, once"),
-    "sched/watchdog.py": ({"threading.Event"}, "ends the watchdog; only the watchdog waits for it"),
+    "sched/watchdog.py": ({"_thread.allocate_lock"}, "ends the watchdog, which alone waits for it"),
     "cli/demo.py": ({"threading.Event"}, "the demonstration is not the proxy"),
 }
 #: the tests' own tools
