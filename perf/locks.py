@@ -7,9 +7,11 @@ taking and giving back a lock of each kind, nothing else.
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from mtproxy.sync import bare, profile, stats
 from mtproxy.sync.labels import LockLabel
@@ -35,6 +37,8 @@ MOST_CPU = 1.03
 TURNS = 50_000
 
 SERVERS = 4
+#: loads that a process gets in its round; the middle one counts
+TURNS_OF_A_ROUND = 5
 
 
 def config(origin_port: int, threads: int, line: str) -> str:
@@ -55,6 +59,22 @@ backend be
 """
 
 
+def _started(stack: ExitStack, origin_port: int, threads: int, line: str) -> Program:
+    """A warm proxy, until the stack is left."""
+    proxy = stack.enter_context(Program("mtproxy", config(origin_port, threads, line)))
+    proxy.wait_ready()
+    clients.wrk(proxy.port(), "/small", seconds=1, connections=CONNECTIONS)
+    return proxy
+
+
+def _measure(running: dict[str, Program], seconds: float, variant: str) -> dict[str, float]:
+    proxy = running[variant]
+    before = procfs.cpu_seconds(proxy.pid)
+    load = clients.wrk(proxy.port(), "/small", seconds=seconds, connections=CONNECTIONS)
+    spent = procfs.cpu_seconds(proxy.pid) - before
+    return {"CPU": spent / load.requests * 1e6, "rate": load.requests / load.seconds}
+
+
 def _http(options: argparse.Namespace, say: Say) -> tuple[list[Series], list[Ratio]]:
     """CPU per request of each variant and number of threads."""
     variants = {
@@ -62,28 +82,26 @@ def _http(options: argparse.Namespace, say: Say) -> tuple[list[Series], list[Rat
         for n in options.threads
         for name, line in VARIANTS.items()
     }
-    with ExitStack() as stack:
-        origin = stack.enter_context(Nginx())
-        running: dict[str, Program] = {}
-        for variant, (threads, line) in variants.items():
-            proxy = Program("mtproxy", config(origin.port, threads, line))
-            running[variant] = stack.enter_context(proxy)
-            proxy.wait_ready()
-            clients.wrk(proxy.port(), "/small", seconds=1, connections=CONNECTIONS)
-
-        def measure(variant: str) -> dict[str, float]:
-            proxy = running[variant]
-            before = procfs.cpu_seconds(proxy.pid)
-            load = clients.wrk(
-                proxy.port(), "/small", seconds=options.seconds, connections=CONNECTIONS
-            )
-            spent = procfs.cpu_seconds(proxy.pid) - before
-            return {
-                "CPU": spent / load.requests * 1e6,
-                "rate": load.requests / load.seconds,
-            }
-
-        found = interleave(list(variants), options.rounds, measure, say)
+    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in variants}
+    with Nginx() as origin:
+        for turn in range(options.rounds):
+            with ExitStack() as stack:
+                # New processes in each round: where a process happens to have its objects makes a
+                # difference of several percent, as large as what is looked for, all its life long.
+                running = {
+                    variant: _started(stack, origin.port, threads, line)
+                    for variant, (threads, line) in variants.items()
+                }
+                # Turns of a second, because the machine's own speed changes within a few.
+                measure = partial(_measure, running, options.seconds)
+                turns = interleave(list(variants), TURNS_OF_A_ROUND, measure, lambda _text: None)
+            for variant, loads in turns.items():
+                middle = {
+                    metric: statistics.median(load[metric] for load in loads)
+                    for metric in ("CPU", "rate")
+                }
+                found[variant].append(middle)
+                say(f"round {turn + 1}/{options.rounds}  {variant:22} CPU {middle['CPU']:.1f}")
     series = series_of(found, {"CPU": "us/request", "rate": "requests/s"})
     ratios = []
     for n in options.threads:
@@ -233,7 +251,7 @@ def locks(options: argparse.Namespace, say: Say) -> Outcome:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    add_seconds(parser, 2)
+    add_seconds(parser, 1)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="nbthread (1 2)")
     parser.add_argument("--micro", action="store_true", help="only the locks by themselves")
 
@@ -244,5 +262,5 @@ BENCHMARK = Benchmark(
     locks,
     _options,
     lambda options: [] if options.micro else ["nginx", "wrk"],
-    rounds=15,
+    rounds=7,
 )
