@@ -36,9 +36,9 @@ BUILD = (
     "libncurses-dev",
     "uuid-dev",
 )
-#: What the end-to-end tests run against: clients, origin servers and the original; varnish brings
-#: varnishtest, which runs HAProxy's own regression tests.
-TESTS = ("curl", "haproxy", "nginx", "socat", "varnish", "wrk")
+#: What the end-to-end tests run against: clients, a browser, origin servers and the original;
+#: varnish brings varnishtest, which runs HAProxy's own regression tests.
+TESTS = ("chromium", "curl", "haproxy", "nginx", "socat", "varnish", "wrk")
 
 LOCK = Path("/run/lock/mtproxy-apt.lock")
 POLICY = Path("/usr/sbin/policy-rc.d")
