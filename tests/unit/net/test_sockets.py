@@ -240,7 +240,7 @@ def test_an_owner_that_is_refused_leaves_no_file(
 
 
 def test_descriptors_that_are_none_or_no_sockets(tmp_path: Path) -> None:
-    assert "(Bad file descriptor) for [fd@987]" in refused(BindSettings(inherited(987)))
+    assert "(Bad file descriptor) for [fd@99987]" in refused(BindSettings(inherited(99987)))
     with (tmp_path / "file").open("w") as file:
         assert "for [fd@" in refused(BindSettings(inherited(file.fileno())))
         file.write("still open")
