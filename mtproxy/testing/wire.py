@@ -317,10 +317,14 @@ def open_socket(address: tuple[str, int] | str, seconds: float = PATIENCE) -> so
 
 
 def refused(address: tuple[str, int], seconds: float = PATIENCE) -> bool:
-    """Whether a connection to `address` is refused now."""
+    """Whether a connection to `address` is refused now. One that is reset while it is made, because
+    the listener goes at this moment, is not.
+    """
     deadline = time.monotonic() + seconds
     try:
         open_socket(address, max(0.01, deadline - time.monotonic())).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        return False
     return False
