@@ -224,7 +224,7 @@ def test_a_server_that_comes_later_gets_everything(proxy, origin: Origin, serve)
     events(running, "show events r", 3)
     got = bytearray()
     serve(collector(got), ("127.0.0.1", port))
-    wait_until(lambda: got.count(b"\n") == 3, "three lines", 8)
+    wait_until(lambda: got.count(b"\n") == 3, "three lines")
     assert re.findall(rb"/len/(\d+) ", got) == [b"1", b"2", b"3"]
 
 
@@ -244,7 +244,7 @@ def test_a_lost_connection_is_made_again(proxy, origin: Origin, serve) -> None:
     request(wire, 1)
     wait_until(lambda: got.count(b"\n") == 1, "one line")
     assert running.alive()
-    wait_until(lambda: b"/len/99 " in got or request(wire, 99), "a line over the next one", 8)
+    wait_until(lambda: b"/len/99 " in got or request(wire, 99), "a line over the next one")
 
 
 @pytest.mark.only("mtproxy")
@@ -257,7 +257,7 @@ def test_what_was_overwritten_is_counted(proxy, origin: Origin, serve) -> None:
         request(wire, number)
     got = bytearray()
     serve(collector(got), ("127.0.0.1", port))
-    wait_until(lambda: b"/len/299 " in got, "the last line", 8)
+    wait_until(lambda: b"/len/299 " in got, "the last line")
     numbers = [int(n) for n in re.findall(rb"/len/(\d+) ", got)]
     assert numbers == list(range(numbers[0], 300))
     dropped = re.search(r"(?m)^    r          : type=buffer, (\d+)", running.cli("show events"))
