@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -151,29 +152,46 @@ def record(
         words = f"profile run {max(1, round(seconds * 1000))}ms {rate}{' idle' if idle else ''}\n"
         sock.sendall(words.encode())
         waiting = bytearray()
-        interrupted = False
-        while True:
+        with _ended_by_interrupt(address) as interrupts:
             try:
                 _receive(
                     sock, address, reader, waiting, lambda n: progress(time.monotonic() - begin, n)
                 )
-            except KeyboardInterrupt:
-                if interrupted:
-                    del waiting[waiting.rfind(b"\n") + 1 :]
-                    break
-                interrupted = True
-                # what it has taken, but not sent yet, comes as well
-                with contextlib.suppress(ClientError):
-                    ask(address, "profile stop")
-            else:
-                break
+            except KeyboardInterrupt:  # the second
+                del waiting[waiting.rfind(b"\n") + 1 :]
     _read_all(reader, waiting)
     if not reader.header:
         raise ClientError(explain(reader.refusal))
     profile = reader.result(time.monotonic() - begin)
-    if interrupted and reader.end:
+    if interrupts and reader.end:
         profile.notes.append("the session was cut short")
     return profile
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt(address: str) -> Iterator[list[int]]:
+    """Ctrl-C asks the proxy to end the session, so that all it has taken still comes; pressed again
+    it raises KeyboardInterrupt. The list tells whether it was pressed.
+
+    An exception at the first would lose what had just been received, wherever it struck.
+    """
+    pressed: list[int] = []
+
+    def on_interrupt(signum: int, _frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(signum)
+        with contextlib.suppress(ClientError):
+            ask(address, "profile stop")
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed  # somebody else takes care of it, or nobody is to
+        return
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _receive(
