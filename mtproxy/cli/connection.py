@@ -56,8 +56,8 @@ class CliGate:
         # one thread serves them all, so that nobody takes the place before `enter`
         return not self.full()
 
-    def cancel(self) -> None:
-        pass
+    def cancel(self) -> bool:
+        return False
 
     def enter(self) -> None:
         self.current += 1

@@ -58,8 +58,10 @@ class Gate(Protocol):
     def admit(self) -> bool:
         """Take a place for a connection that may be there; False if there is none."""
 
-    def cancel(self) -> None:
-        """Give that place back: there was no connection."""
+    def cancel(self) -> bool:
+        """Give that place back: there was no connection. Whether others were refused meanwhile, so
+        that one may have come.
+        """
 
     def enter(self) -> None:
         """A connection was accepted to that place, whichever thread will serve it."""
@@ -145,7 +147,8 @@ class Acceptor:
             try:
                 sock, peer = self.sock.accept()
             except BlockingIOError:
-                self.gate.cancel()
+                if self.gate.cancel():
+                    continue
                 return
             except OSError as e:
                 self.gate.cancel()

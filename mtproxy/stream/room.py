@@ -196,8 +196,8 @@ class FrontGate:
                 return False
         return True
 
-    def cancel(self) -> None:
-        self.listener.leave(self.tid)
+    def cancel(self) -> bool:
+        return self.listener.leave(self.tid)
 
     def enter(self) -> None:
         self.counters.conn_cur += 1

@@ -49,7 +49,7 @@ class SessionStarter:
         except OSError as error:
             ctx.abandon(task)
             sock.close()
-            stream.never_opened()
+            stream.leave_listener()
             room.refused(ctx, error)
         else:
             stream.open_session()

@@ -258,10 +258,6 @@ class Stream:
         self.room.streams.add(self)
         self.started = True
 
-    def never_opened(self) -> None:
-        """The end of a client connection that the kernel did not let us serve."""
-        self._leave_listener()
-
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
         self.drop_server()
@@ -271,9 +267,10 @@ class Stream:
             self.started = False
             self.ctx.shared.conns -= 1
             self.room.streams.discard(self)
-            self._leave_listener()
+            self.leave_listener()
 
-    def _leave_listener(self) -> None:
+    def leave_listener(self) -> None:
+        """The client connection counts no more; the end of one that could not be opened."""
         self.fe.counters.conn_cur -= 1
         if self.listener.counters is not None:
             self.listener.counters.conn_cur -= 1

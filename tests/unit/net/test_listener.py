@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -37,6 +37,8 @@ class Limit:
         self.left = left
         #: places that were given back
         self.cancelled = 0
+        #: what happens then; whether another thread was refused
+        self.on_cancel: Callable[[], bool] = lambda: False
 
     def full(self) -> bool:
         return self.left == 0
@@ -44,8 +46,9 @@ class Limit:
     def admit(self) -> bool:
         return self.left != 0
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         self.cancelled += 1
+        return self.on_cancel()
 
     def enter(self) -> None:
         self.left -= 1
@@ -199,6 +202,23 @@ def test_a_full_gate_leaves_clients_in_the_kernels_queue(scene: Scene) -> None:
     acceptor.pause()
     acceptor.pause()
     assert poll(scene.ctx) == []
+
+
+def test_what_another_thread_was_refused_is_looked_for(scene: Scene) -> None:
+    """It comes after this thread has looked, while this thread holds the last place."""
+    gate = Limit(5)
+    acceptor = Acceptor(scene.ctx, scene.sock, scene.sessions, gate)
+
+    def another_comes() -> bool:
+        if gate.cancelled > 1:
+            return False
+        scene.connect()
+        return True
+
+    gate.on_cancel = another_comes
+    assert accept(scene, acceptor) == 1
+    assert gate.cancelled == 2
+    acceptor.pause()
 
 
 class Trouble:
