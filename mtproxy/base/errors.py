@@ -39,6 +39,7 @@ class ConfigError(Exception):
     """A statement cannot be used. `word` is the offending word, `suggestion` the nearest known one.
 
     `column` counts from 1 and points into `source`, the line as written, when both are known.
+    `offset` is the place inside `word`, from 0.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class ConfigError(Exception):
         word: str | None = None,
         suggestion: str | None = None,
         column: int | None = None,
+        offset: int = 0,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.word = word
         self.suggestion = suggestion
         self.column = column
+        self.offset = offset
 
 
 @dataclass(frozen=True, slots=True)

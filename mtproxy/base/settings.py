@@ -11,13 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where a statement stands: `line` counts from 1."""
-
-    file: str
-    line: int
+from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
+from mtproxy.base.ruleset import ProxyRules
 
 
 class AddressKind(Enum):
@@ -252,6 +247,7 @@ class ProxySettings:
     source: Address | None = None
     #: `id` was given rather than counted
     forced_id: bool = False
+    rules: ProxyRules = ProxyRules()
 
     @property
     def is_frontend(self) -> bool:

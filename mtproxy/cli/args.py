@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import CommandLine
 from mtproxy.base.units import decimal
-from mtproxy.config.nearest import nearest
 
 
 class UsageError(Exception):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.base.nearest import nearest
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
-from mtproxy.config.nearest import nearest
 from mtproxy.sync import bare, profile, reports, stats
 from mtproxy.sync.labels import LABELS, LockLabel
 

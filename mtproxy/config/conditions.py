@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.features import FEATURES, HAPROXY_LEVEL, parse_version
+from mtproxy.base.nearest import nearest
 from mtproxy.base.units import decimal
-from mtproxy.config.nearest import nearest
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

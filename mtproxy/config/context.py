@@ -62,12 +62,15 @@ class Context:
 
     def report(self, st: Statement, error: ConfigError, title: str = "") -> None:
         """An alert at a statement, with the column of the word that it complains about."""
+        column = error.column or st.column_of(error.word)
+        if column:
+            column += error.offset
         self.diagnostics.alert(
             f"'{title}' : {error.message}" if title else error.message,
             st.location,
             word=error.word,
             suggestion=error.suggestion,
-            column=st.column_of(error.word),
+            column=column,
         )
 
     def warn(self, location: Location, message: str) -> None:

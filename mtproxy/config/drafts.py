@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
+from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
 from mtproxy.base.settings import (
     Address,
     BindSettings,
@@ -121,6 +123,44 @@ def free_numbers(wanted: list[int | None]) -> list[int]:
 
 
 @dataclass(slots=True)
+class RulesDraft:
+    """The rules of a proxy while they are read; the twin of `base.ruleset.ProxyRules`."""
+
+    sets: dict[str, list[Rule]] = field(default_factory=dict)
+    acls: dict[str, list[AclLine]] = field(default_factory=dict)
+    use_backend: list[Choice] = field(default_factory=list)
+    use_server: list[Choice] = field(default_factory=list)
+    monitor_fail: list[Condition] = field(default_factory=list)
+    inspect_delay: int | None = None
+    response_delay: int | None = None
+    #: what has to exist when everything has been read
+    references: list[Reference] = field(default_factory=list)
+
+    def copy(self) -> RulesDraft:
+        """A draft of its own that begins with the same rules."""
+        values: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, list):
+                value = value.copy()
+            elif isinstance(value, dict):
+                value = {key: inner.copy() for key, inner in value.items()}
+            values[item.name] = value
+        return RulesDraft(**values)
+
+    def freeze(self) -> ProxyRules:
+        return ProxyRules(
+            sets={name: tuple(rules) for name, rules in self.sets.items()},
+            acls={name: tuple(lines) for name, lines in self.acls.items()},
+            use_backend=tuple(self.use_backend),
+            use_server=tuple(self.use_server),
+            monitor_fail=tuple(self.monitor_fail),
+            inspect_delay=self.inspect_delay,
+            response_delay=self.response_delay,
+        )
+
+
+@dataclass(slots=True)
 class ProxyDraft:
     """A `defaults`, `frontend`, `listen` or `backend` section."""
 
@@ -155,6 +195,7 @@ class ProxyDraft:
     monitor_uri: str | None = None
     keepalive_probes: dict[str, int] = field(default_factory=dict)
     source: Address | None = None
+    rules: RulesDraft = field(default_factory=RulesDraft)
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -162,7 +203,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set)):
+            if isinstance(value, (list, dict, set, RulesDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -217,6 +258,7 @@ class ProxyDraft:
             monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
             forced_id=self.id is not None,
+            rules=self.rules.freeze(),
             **self.keepalive_probes,
         )
 

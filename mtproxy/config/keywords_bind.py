@@ -15,10 +15,10 @@ from typing import Any
 
 from mtproxy.base.address import AddressError, parse_addresses
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import FRONT_ONLY, IN_GLOBAL, Args, Keyword, Statement, Support, time
-from mtproxy.config.nearest import nearest
 from mtproxy.config.options import Option, read
 
 #: field of BindSettings -> value

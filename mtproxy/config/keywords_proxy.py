@@ -6,6 +6,7 @@ Exports `KEYWORDS` (manual 4.2).
 from __future__ import annotations
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
 from mtproxy.config.model import (
     BACK,
@@ -21,7 +22,6 @@ from mtproxy.config.model import (
     seconds,
     time,
 )
-from mtproxy.config.nearest import nearest
 
 BALANCE = ("roundrobin", "leastconn")
 _BALANCE_LATER = [

@@ -117,7 +117,6 @@ _GLOBAL_LATER: dict[str, str] = {
 }
 
 _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
-    (PROXY, "acl", "rules"),
     (BACK_ONLY, "be-unpublished", "backend publication"),
     (FRONT_ONLY, "capture", "captures"),
     (PROXY, "compression", "compression"),
@@ -140,16 +139,12 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "hash-balance-factor", "hash-based balancing"),
     (BACK, "hash-preserve-affinity", "hash-based balancing"),
     (BACK, "hash-type", "hash-based balancing"),
-    (PROXY, "http-after-response", "rules"),
     (BACK, "http-check", "HTTP health checks"),
     (PROXY, "http-error", "error files"),
-    (PROXY, "http-request", "rules"),
-    (PROXY, "http-response", "rules"),
     (BACK, "http-send-name-header", "the server name header"),
     (BACK_ONLY, "ignore-persist", "persistence"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (BACK, "max-session-srv-conns", "private connections"),
-    (FRONT_ONLY, "monitor", "rules"),
     (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
     (FRONT, "rate-limit", "session rate limits"),
@@ -160,11 +155,7 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "stick", "stick tables"),
     (PROXY_ONLY, "stick-table", "stick tables"),
     (BACK, "tcp-check", "scripted TCP checks"),
-    (PROXY, "tcp-request", "rules"),
-    (BACK, "tcp-response", "rules"),
-    (FRONT_ONLY, "use_backend", "rules"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
-    (BACK_ONLY, "use-server", "rules"),
 )
 
 #: keywords of old grammar: sections, name, what takes their place today

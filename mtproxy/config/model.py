@@ -14,9 +14,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Location
 from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
-from mtproxy.config.nearest import nearest
 
 if TYPE_CHECKING:
     from mtproxy.config.context import Context

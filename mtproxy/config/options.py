@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
 from mtproxy.config.model import Args, Statement, Support
-from mtproxy.config.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True)

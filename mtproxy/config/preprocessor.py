@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtproxy.base.errors import ConfigError, Diagnostic, Diagnostics, Severity
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Location
 from mtproxy.config.conditions import evaluate
 from mtproxy.config.model import Statement
-from mtproxy.config.nearest import nearest
 
 #: deeper blocks are refused, as in HAProxy
 MAX_NESTING = 99

@@ -13,6 +13,7 @@ from mtproxy.config import (
     keywords_options,
     keywords_proxy,
     keywords_ring,
+    keywords_rules,
     keywords_server,
     keywords_tune,
     known,
@@ -28,6 +29,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_options.KEYWORDS,
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
+    keywords_rules.KEYWORDS,
     known.KEYWORDS,
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import BUILT_IN_SINKS, Location
 from mtproxy.config import registry
 from mtproxy.config.context import Context
@@ -27,7 +28,6 @@ from mtproxy.config.model import (
     Support,
     check_name,
 )
-from mtproxy.config.nearest import nearest
 from mtproxy.config.preprocessor import Preprocessor
 
 SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *SECTIONS_LATER)

@@ -5,6 +5,9 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import (
     BUILT_IN_SINKS,
     AddressKind,
@@ -14,7 +17,6 @@ from mtproxy.base.settings import (
 )
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
-from mtproxy.config.nearest import nearest
 
 #: addresses that have no port
 _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
@@ -35,6 +37,7 @@ def check(ctx: Context) -> None:
         if proxy.disabled:
             continue
         _check_default_backend(ctx, proxy)
+        _check_references(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
         _check_mode(ctx, proxy)
@@ -88,6 +91,39 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         )
     if target is proxy:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _check_references(ctx: Context, proxy: ProxyDraft) -> None:
+    """Everything that the rules of a proxy name has to exist."""
+    for reference in proxy.rules.references:
+        known = _known(ctx, proxy, reference.kind)
+        name = reference.name or proxy.name
+        if known is None or name in known:
+            continue
+        ctx.diagnostics.alert(
+            f"unable to find the {reference.kind} '{name}' that is named in '{reference.word}'"
+            if reference.name
+            else f"'{reference.word}' : this proxy is no {reference.kind}, one has to be named",
+            reference.location,
+            word=reference.word,
+            suggestion=nearest(name, known),
+        )
+
+
+def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None:
+    """The names of everything of a kind; None where they are not looked at."""
+    match kind:
+        case "backend":
+            return {one.name for one in ctx.proxies if one.is_backend}
+        case "frontend":
+            return {one.name for one in ctx.proxies if one.is_frontend}
+        case "proxy":
+            return ctx.proxies_by_name
+        case "server":
+            backends = [one for one in ctx.proxies if one.is_backend]
+            paths = [f"{one.name}/{server}" for one in backends for server in one.servers_by_name]
+            return {*paths, *proxy.servers_by_name}
+    return None
 
 
 def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:

@@ -1,0 +1,153 @@
+"""The rules of a configuration as data: expressions, conditions, rules (manual 4.2, 7).
+
+`rules.parse` makes these from the words of a statement, once, on the main thread; every thread
+makes its own runtime functions from them (`rules.build`). Names of fetches, converters and actions
+are those of the tables in `rules/`; their arguments are what the tables' entries made of the words,
+and only the same entries read them. All of it is immutable and shared by all threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mtproxy.base.location import Location
+
+NOWHERE = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A fetch or a converter with its arguments, already typed."""
+
+    name: str
+    args: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A fetch and the converters behind it. `type` is what it gives (a `rules.types.Type`)."""
+
+    text: str
+    fetch: Call
+    converters: tuple[Call, ...] = ()
+    type: str = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A log-format string (manual 8.2.6): pieces as `rules.logformat` understands them.
+
+    `constant` is the whole text where nothing in it varies, else None.
+    """
+
+    text: str
+    pieces: tuple[object, ...] = ()
+    constant: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSpec:
+    """What a sample is compared with: the patterns and flags of an ACL line, or of a map.
+
+    `match` is the method (manual 7.1.3): found, bool, int, ip, bin, len, str, beg, sub, dir, dom,
+    end, reg or meth. `patterns` were written in the line; `files` are pattern files by name.
+    """
+
+    match: str
+    patterns: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    ignore_case: bool = False
+    #: -M: the files are maps, of which the first column counts
+    is_map: bool = False
+    #: -n: no look-up of names in the DNS
+    no_dns: bool = False
+    #: -u: the number under which the runtime socket knows the patterns of the line
+    unique_id: int | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AclLine:
+    """One `acl` line, or an anonymous ACL in a condition: any of its patterns matches."""
+
+    text: str
+    expression: Expression
+    patterns: PatternSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One test in a condition: the name of an ACL (all lines of that name), or a line itself."""
+
+    acl: str | AclLine
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`if` or `unless`: true where all tests of one of the suites are (manual 7.2)."""
+
+    suites: tuple[tuple[Term, ...], ...]
+    unless: bool = False
+    text: str = ""
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a rule set: an action of the tables, and when."""
+
+    action: str
+    args: object = None
+    condition: Condition | None = None
+    location: Location = NOWHERE
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A `use_backend` or `use-server` line: a name, fixed or made for each request, and when."""
+
+    name: Format
+    condition: Condition | None = None
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Something that a rule names and that must exist when the whole configuration is known.
+
+    `kind` is one of backend, frontend, proxy, server, table, userlist, http-errors, resolvers.
+    `proxy` is where it was written (the one meant when `name` is empty).
+    """
+
+    kind: str
+    name: str
+    word: str
+    location: Location
+    proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRules:
+    """The rules of one proxy.
+
+    `sets` holds the rule sets by name ("http-request", "tcp-request content", ...; see
+    `rules.points`), those that were inherited first. `acls` holds the lines of each named ACL.
+    """
+
+    sets: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
+    acls: dict[str, tuple[AclLine, ...]] = field(default_factory=dict)
+    #: the backend of the first whose condition holds, before `default_backend`
+    use_backend: tuple[Choice, ...] = ()
+    use_server: tuple[Choice, ...] = ()
+    #: `monitor fail`: 503 for `monitor-uri` while one of them holds
+    monitor_fail: tuple[Condition, ...] = ()
+    #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
+    inspect_delay: int | None = None
+    response_delay: int | None = None
+
+    @property
+    def shape_requests(self) -> bool:
+        """Whether anything here looks at requests, or at responses, one by one."""
+        return any(self.sets.values()) or bool(self.use_backend or self.use_server)

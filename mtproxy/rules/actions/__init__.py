@@ -1,0 +1,1 @@
+"""Actions of rule sets, one module per family (manual 4.2)."""

@@ -1,0 +1,7 @@
+"""capture (manual 4.2)."""
+
+from __future__ import annotations
+
+from mtproxy.rules.tables import Action
+
+ACTIONS: tuple[Action, ...] = ()

@@ -1,0 +1,7 @@
+"""Redirections (manual 4.2: redirect, http-request redirect)."""
+
+from __future__ import annotations
+
+from mtproxy.rules.tables import Action
+
+ACTIONS: tuple[Action, ...] = ()

@@ -1,0 +1,7 @@
+"""Actions that wait: wait-for-body, wait-for-handshake, do-resolve (manual 4.2)."""
+
+from __future__ import annotations
+
+from mtproxy.rules.tables import Action
+
+ACTIONS: tuple[Action, ...] = ()

@@ -1,0 +1,1 @@
+"""Converters, one module per family (manual 7.3.1)."""

@@ -1,0 +1,7 @@
+"""Hash functions and checksums (manual 7.3.1)."""
+
+from __future__ import annotations
+
+from mtproxy.rules.tables import Converter
+
+CONVERTERS: tuple[Converter, ...] = ()

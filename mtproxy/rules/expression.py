@@ -1,0 +1,180 @@
+"""Sample expressions: words in, `Expression` out; on each thread, a function out of that.
+
+Grammar (manual 7.3): a fetch, then converters separated by commas (or standing as words of their
+own, when they are converters' names). Types are checked here: what cannot be converted is an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
+from mtproxy.base.ruleset import Call, Expression
+from mtproxy.rules import registry
+from mtproxy.rules.arguments import split_call, typed
+from mtproxy.rules.casts import can_cast, cast, dynamic
+from mtproxy.rules.types import Type, Value
+
+if TYPE_CHECKING:
+    from mtproxy.rules.build import Build
+    from mtproxy.rules.reader import RuleReader
+    from mtproxy.rules.tables import Convert, Evaluate, Fetch
+    from mtproxy.rules.view import View
+
+
+# --- reading
+
+
+def parse_expression(
+    reader: RuleReader, to: Type | None = None, *, acl: bool = False
+) -> Expression:
+    """The expression at the reader's cursor, which moves behind it. Raises ConfigError."""
+    word = reader.value("a sample fetch")
+    name, texts, at = split_call(word, 0)
+    fetch = find_fetch(name, reader, word, acl=acl)
+    args = typed(name, texts, fetch.args, reader)
+    if fetch.check is not None and (wrong := fetch.check(args)) is not None:
+        raise reader.error(f"'{name}' : {wrong}", word)
+    converters, kind = _converters(reader, word, at, fetch.out)
+    if to is not None and not can_cast(kind, to):
+        raise reader.error(f"'{word}' gives {kind}, which cannot be used as {to}", word)
+    return Expression(word, Call(name, args), tuple(converters), kind)
+
+
+def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
+    """The table's entry, if it can be used where the reader stands. Raises ConfigError."""
+    fetch = registry.FETCHES.get(name)
+    if fetch is None or (fetch.acl_only and not acl):
+        known = [one for one, entry in registry.FETCHES.items() if acl or not entry.acl_only]
+        raise ConfigError(
+            f"'{reader.title}' : unknown fetch method '{name}'",
+            word=word,
+            suggestion=nearest(name, known),
+        )
+    if fetch.later is not None:
+        raise reader.error(
+            f"fetch '{name}' is known but not supported by mtproxy yet ({fetch.later})", word
+        )
+    missing = reader.point.missing(fetch.needs)
+    if missing is not None:
+        raise reader.error(
+            f"sample fetch <{word}> may not be reliably used here because it needs '{missing}'"
+            " which is not available here",
+            word,
+        )
+    return fetch
+
+
+def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[list[Call], Type]:
+    """The converters from `at` in `word` on, and those in words behind it."""
+    calls: list[Call] = []
+    while True:
+        if at >= len(word):
+            name = reader.peek().partition("(")[0].partition(",")[0]
+            if name not in registry.CONVERTERS:
+                return calls, kind
+            word, at = reader.next(), 0
+        elif word[at] == ",":
+            at += 1
+            if at == len(word):
+                continue
+        elif calls or at:
+            raise ConfigError(
+                f"'{reader.title}' : unexpected character '{word[at]}' in '{word}',"
+                " a converter is expected after a comma",
+                word=word,
+                offset=at,
+            )
+        start = at
+        name, texts, at = split_call(word, at)
+        converter = registry.CONVERTERS.get(name)
+        if converter is None:
+            raise ConfigError(
+                f"'{reader.title}' : unknown converter '{name}'",
+                word=word,
+                suggestion=nearest(name, registry.CONVERTERS),
+                offset=start,
+            )
+        if converter.later is not None:
+            raise ConfigError(
+                f"'{reader.title}' : converter '{name}' is known but not supported by mtproxy yet"
+                f" ({converter.later})",
+                word=word,
+                offset=start,
+            )
+        if not can_cast(kind, converter.takes):
+            raise ConfigError(
+                f"'{reader.title}' : converter '{name}' cannot be applied to a sample of type"
+                f" {kind}",
+                word=word,
+                offset=start,
+            )
+        args = typed(name, texts, converter.args, reader)
+        if converter.check is not None and (wrong := converter.check(args)) is not None:
+            raise ConfigError(
+                f"'{reader.title}' : invalid args in converter '{name}' : {wrong}",
+                word=word,
+                offset=start,
+            )
+        calls.append(Call(name, args))
+        kind = converter.gives
+        if kind is Type.ANY and converter.takes is not Type.ANY:
+            kind = Type.ANY
+
+
+# --- running
+
+
+def build_expression(expression: Expression, build: Build, to: Type | None = None) -> Evaluate:
+    """This thread's function for an expression, its result cast to `to`."""
+    fetch = registry.FETCHES[expression.fetch.name]
+    if fetch.make is not None:
+        value = fetch.make(expression.fetch.args, build)
+    else:
+        assert fetch.call is not None
+        value = fetch.call
+    kind = fetch.out
+    steps: list[Convert] = []
+    for call in expression.converters:
+        converter = registry.CONVERTERS[call.name]
+        assert converter.make is not None
+        steps += _cast_step(kind, converter.takes)
+        steps.append(converter.make(call.args, build))
+        kind = converter.gives
+    if to is not None:
+        steps += _cast_step(kind, to)
+    return _chain(value, steps)
+
+
+def _cast_step(source: Type, target: Type) -> list[Convert]:
+    if source is Type.ANY and target is not Type.ANY:
+        return [lambda value, _view: dynamic(value, target)]
+    function = cast(source, target)
+    if function is None:
+        return []
+    return [lambda value, _view: function(value)]
+
+
+def _chain(fetch: Evaluate, steps: list[Convert]) -> Evaluate:
+    if not steps:
+        return fetch
+    if len(steps) == 1:
+        step = steps[0]
+
+        def one(view: View) -> Value | None:
+            value = fetch(view)
+            return None if value is None else step(value, view)
+
+        return one
+    rest = tuple(steps)
+
+    def several(view: View) -> Value | None:
+        value = fetch(view)
+        for step in rest:
+            if value is None:
+                return None
+            value = step(value, view)
+        return value
+
+    return several

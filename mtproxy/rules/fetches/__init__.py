@@ -1,0 +1,1 @@
+"""Sample fetches, one module per family (manual 7.3)."""

@@ -1,0 +1,7 @@
+"""Headers of request and response (manual 7.3.6: hdr family)."""
+
+from __future__ import annotations
+
+from mtproxy.rules.tables import Fetch
+
+FETCHES: tuple[Fetch, ...] = ()

@@ -1,0 +1,51 @@
+"""What rules see of a stream: the attributes that fetches read and actions change.
+
+`stream.Stream` and its heirs have them (the type checker compares). One thread owns a stream; the
+functions that a thread built are only ever given its own streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mtproxy.http.h1_request import RequestHead
+    from mtproxy.http.h1_response import ResponseHead
+    from mtproxy.rules.transaction import Transaction
+
+
+class View(Protocol):
+    """A stream as rules see it.
+
+    `txn` holds everything that rules know and change of the current transaction (of a TCP session:
+    of the whole session). `request` and `response` are the heads as they are now; whoever wants to
+    change one asks for `txn.own_request(view)` or `own_response` first. None: not there (yet, or
+    any more).
+    `may_change`: set by a fetch that found nothing because not everything has been received; see
+    `conditions`.
+    """
+
+    ctx: Any
+    room: Any
+    fe: Any
+    be: Any
+    srv: Any
+    conn: Any
+    sconn: Any
+    listener: Any
+    client_ip: str
+    client_port: int
+    accept_ms: int
+    retries: int
+    status: int
+    txn: Transaction
+    request: RequestHead | None
+    response: ResponseHead | None
+    may_change: bool
+    #: variables of the session: name without scope -> value
+    sess_vars: dict[str, Any] | None
+
+    @property
+    def dst_ip(self) -> str: ...
+    @property
+    def dst_port(self) -> int: ...
