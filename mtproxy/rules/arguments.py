@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
 from mtproxy.rules.tables import Arg, ArgKind
-from mtproxy.rules.types import Ip4, Ip6, parse_ip
+from mtproxy.rules.types import INT_MAX, INT_MIN, Ip4, Ip6, parse_ip
 
 if TYPE_CHECKING:
     from mtproxy.rules.reader import RuleReader
@@ -138,6 +138,8 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
             return _mask(text, 32 if kind is ArgKind.MASK4 else 128)
         case ArgKind.VARIABLE:
             return check_variable(text)
+        case ArgKind.OPERAND:
+            return _operand(text)
         case ArgKind.SERVER:
             backend, slash, server = text.rpartition("/")
             reader.refer("server", text, text)
@@ -146,6 +148,15 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
             return text
     reader.refer(_NAMES[kind], text, text or name)
     return text
+
+
+def _operand(text: str) -> int | str:
+    if text.partition(".")[0] in SCOPES:
+        return check_variable(text)
+    number = parse_integer(text) if text.lstrip("+-").isdigit() else None
+    if number is None or not INT_MIN <= number <= INT_MAX:
+        raise ConfigError(f"expects an integer or a variable name, not '{text}'", word=text)
+    return number
 
 
 def _mask(text: str, bits: int) -> int:

@@ -49,6 +49,7 @@ class ArgKind(StrEnum):
     TABLE = "table"  # str; empty: the current proxy's
     USERLIST = "userlist"  # str
     VARIABLE = "variable"  # str: "txn.name", checked
+    OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
 
