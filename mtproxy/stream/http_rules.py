@@ -181,5 +181,3 @@ class HttpRules(HttpExchange):
                 return message
             return built_in(500)
         return built_in(stop.status) if stop.status else None
-
-
