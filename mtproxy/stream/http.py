@@ -210,9 +210,11 @@ class HttpStream(HttpRules):
                 if not request.usual and (here or body is not None):
                     pending = RequestBody(request, here, leftover, body)
                 self.begin_rules(request, pending)
-                route = await self.run_request_rules()
-                if pending is not None:
-                    here, leftover, body = pending.here, pending.rest, pending.coming
+                try:
+                    route = await self.run_request_rules()
+                finally:
+                    if pending is not None:
+                        here, leftover, body = pending.here, pending.rest, pending.coming
                 be, bconf = route.backend, route.bconf
                 if be is None or bconf is None:
                     raise Stop(503, "SC")
