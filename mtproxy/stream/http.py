@@ -23,21 +23,21 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
+from mtproxy.rules.reply import Message, built_in
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
-from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
+from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.request_body import Coming, RequestBody
 from mtproxy.stream.stream import Stop
 
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
 
-#: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
-type _Body = tuple[bytes, int, ChunkedReader | None]
 
-
-class HttpStream(HttpExchange):
+class HttpStream(HttpRules):
     """One HTTP/1 client connection."""
 
     __slots__ = ()
@@ -174,7 +174,7 @@ class HttpStream(HttpExchange):
 
     async def _last_words(self, data: bytes) -> None:
         """Send `data`, then close so that the client can read it though it may still be sending."""
-        await self._send(data)
+        await self.send(data)
         await linger(self)
 
     # --- one request
@@ -188,8 +188,10 @@ class HttpStream(HttpExchange):
         self.t_R = ctx.now - self.got_tick
         keep = failed = False
         usual = request.usual and room.plain
+        ruled = room.ruled
+        route = room.route
         head = request.message
-        body: _Body | None = None
+        body: Coming | None = None
         here, leftover = b"", rest
         if not usual:
             try:
@@ -203,10 +205,26 @@ class HttpStream(HttpExchange):
         try:
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
                 return await self._monitor(request, leftover, body is None)
-            be, bconf = room.backend, room.bconf
-            if be is None or bconf is None:
-                raise Stop(503, "SC")
-            self.enter_backend(be, bconf)
+            if ruled:
+                pending = None
+                if not request.usual and (here or body is not None):
+                    pending = RequestBody(request, here, leftover, body)
+                self.begin_rules(request, pending)
+                try:
+                    route = await self.run_request_rules()
+                finally:
+                    if pending is not None:
+                        here, leftover, body = pending.here, pending.rest, pending.coming
+                be, bconf = route.backend, route.bconf
+                if be is None or bconf is None:
+                    raise Stop(503, "SC")
+                assert self.request is not None
+                request = self.request
+            else:
+                be, bconf = route.backend, route.bconf
+                if be is None or bconf is None:
+                    raise Stop(503, "SC")
+                self.enter_backend(be, bconf)
             srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
@@ -215,7 +233,12 @@ class HttpStream(HttpExchange):
             self.t_w = 0
             self.set_server(srv)
             if not usual:
-                head = self._request_head(request) + here
+                if ruled and self.txn.own_req:
+                    request.seal()
+                if request.usual and route.plain:
+                    head = request.message
+                else:
+                    head = self._request_head(request) + here
 
             # --- a connection, the head out
             sconn = self._idle_connection(srv)
@@ -267,13 +290,16 @@ class HttpStream(HttpExchange):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
+            if ruled and (route.response or route.after):
+                response = await self.run_response_rules(route, response, received)
+                received = self.txn.res_received
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay
             if (
                 response.usual
-                and usual
-                and room.usual
+                and request.usual
+                and route.usual
                 and len(received) == response.content_length
                 and not ctx.stopping
             ):
@@ -312,7 +338,9 @@ class HttpStream(HttpExchange):
             await linger(self)
         return None
 
-    def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
+    def _request_body(
+        self, request: RequestHead, rest: bytes
+    ) -> tuple[bytes, bytes, Coming | None]:
         """(what is here of the body and leaves with the head, what is behind the body, what a pump
         has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
         """
@@ -360,7 +388,7 @@ class HttpStream(HttpExchange):
             line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
         extra = b""
-        body: _Body | None = None
+        body: Coming | None = None
         if mode == BODY_LENGTH:
             length = response.content_length
             if len(received) >= length:
@@ -424,17 +452,22 @@ class HttpStream(HttpExchange):
         self.status = 200
         self.term_state = "LR--"
         keep = request.keep_alive and complete
-        await self._send_reply(200, request, keep)
+        if self.room.ruled:
+            self.begin_rules(request)
+        status = 200
+        rules = self.room.rules
+        if rules is not None and any(fails(self) for fails in rules.monitor_fail):
+            status = 503
+        await self._send_reply(built_in(status), request, keep)
         if keep:
             return rest
         await linger(self)
         return None
 
-    async def _send_reply(self, status: int, request: RequestHead, keep: bool) -> None:
-        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
-        data = replies.reply(status, connection, head_only=request.method == b"HEAD")
+    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> None:
+        data = self.reply_bytes(message, request, keep=keep)
         self.bytes_read += len(data)
-        await self._send(data)
+        await self.send(data)
 
     async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.
@@ -450,16 +483,16 @@ class HttpStream(HttpExchange):
         elif stop.state == "SD":
             for one in counters:
                 one.srv_aborts += 1
-        if stop.status == 0 or self.answered:
+        message = None if self.answered else self.message_of(stop)
+        if message is None:
             if not self.answered:
                 self.status = -1
             return False
-        self.status = stop.status
         up = self.up
         if up is not None and not complete:
             complete = up.done and not self.up_failed
         keep = request.keep_alive and complete and not self.conf.httpclose
-        await self._send_reply(stop.status, request, keep)
+        await self._send_reply(message, request, keep)
         return keep
 
     def _log_now(self) -> None:
