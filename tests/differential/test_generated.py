@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Self
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -93,7 +94,7 @@ class Pair:
         numbered = list(enumerate(cases))
         self.beds = [bed.Bed(program, numbered) for program in ("mtproxy", "haproxy")]
 
-    def __enter__(self) -> Pair:
+    def __enter__(self) -> Self:
         for one in self.beds:
             one.__enter__()
         return self
