@@ -25,6 +25,7 @@ from typing import Self
 from mtproxy.base.settings import CommandLine
 from mtproxy.cli.check import check_configuration
 from mtproxy.testing.program import Program, command_of, environment
+from mtproxy.testing.wire import PeerClosed
 from tests.differential.case import Case
 from tests.differential.wire import Client, Origin, Script, merge_chunks, quiet_datagrams
 
@@ -190,6 +191,10 @@ class Bed:
         self.program.start()
         try:
             self.program.wait_ready()
+        except PeerClosed:
+            output = self.program.output()
+            self.close()
+            raise RuntimeError(f"ended while it started:\n{output}") from None
         except BaseException:
             self.close()
             raise
