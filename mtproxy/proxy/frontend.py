@@ -22,7 +22,16 @@ class Frontend:
     the frontend has no log target.
     """
 
-    __slots__ = ("counters", "last_error", "load", "log", "name", "settings", "tid")
+    __slots__ = (
+        "counters",
+        "last_error",
+        "load",
+        "log",
+        "name",
+        "settings",
+        "side_counters",
+        "tid",
+    )
 
     def __init__(
         self,
@@ -37,6 +46,8 @@ class Frontend:
         self.log = log
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
+        #: the counters of all threads; complete before traffic starts
+        self.side_counters = side_counters
         #: the last request that was refused
         self.last_error: BadCapture | None = None
         self.load = Load(self.counters, side_counters)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.http.cookies import Pair, named, pairs_of
 from mtproxy.http.fields import NO_INDEX, parts_of
-from mtproxy.rules.fetches.heads import Maker, acl_keywords, request_of, response_of, to_number
+from mtproxy.rules.fetches.heads import acl_keywords, request_of, response_of, to_number
 from mtproxy.rules.points import Need
 from mtproxy.rules.tables import ArgKind, Fetch, optional
 from mtproxy.rules.types import Type
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtproxy.http.fields import Head
     from mtproxy.rules.build import Build
     from mtproxy.rules.fetches.heads import EveryMaker
-    from mtproxy.rules.tables import Evaluate, Every
+    from mtproxy.rules.tables import Evaluate, Every, Maker
     from mtproxy.rules.view import View
 
 #: gives the values of all cookies of a name
