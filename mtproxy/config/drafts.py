@@ -16,6 +16,7 @@ from mtproxy.base.settings import (
     Address,
     BindSettings,
     CheckSettings,
+    CookieSettings,
     ForwardFor,
     GlobalSettings,
     Location,
@@ -66,6 +67,7 @@ class ServerDraft:
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
+    cookie: str = ""
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -100,6 +102,7 @@ class ServerDraft:
             rise=self.rise,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
+            cookie=os.fsencode(self.cookie),
         )
 
 
@@ -130,6 +133,7 @@ class RulesDraft:
     acls: dict[str, list[AclLine]] = field(default_factory=dict)
     use_backend: list[Choice] = field(default_factory=list)
     use_server: list[Choice] = field(default_factory=list)
+    persist: list[tuple[bool, Condition]] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
     inspect_delay: int | None = None
     response_delay: int | None = None
@@ -154,6 +158,7 @@ class RulesDraft:
             acls={name: tuple(lines) for name, lines in self.acls.items()},
             use_backend=tuple(self.use_backend),
             use_server=tuple(self.use_server),
+            persist=tuple(self.persist),
             monitor_fail=tuple(self.monitor_fail),
             inspect_delay=self.inspect_delay,
             response_delay=self.response_delay,
@@ -196,6 +201,8 @@ class ProxyDraft:
     keepalive_probes: dict[str, int] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    cookie: CookieSettings | None = None
+    dynamic_cookie_key: str | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -259,6 +266,7 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
+            cookie=self.cookie,
             **self.keepalive_probes,
         )
 

@@ -27,7 +27,7 @@ _DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _FUTURE: Final = 86400
 
 #: one cookie of a Cookie header: name, value; quotes hide separators
-_split_cookies = re.compile(rb'[ \t]*((?:"(?:[^"\\]|\\.)*"|[^;,"])*)(?:[;,]|$)').finditer
+_split_cookies = re.compile(rb'((?:"(?:[^"\\]|\\.)*"|[^;,"])*)(?:[;,]|$)').finditer
 
 #: statuses whose responses a cache may keep (RFC 9110 section 15.1)
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
@@ -51,6 +51,13 @@ def from_date(text: bytes) -> int:
             return 0
         value = value << 6 | digit
     return value if len(text) >= 5 else 0
+
+
+def _outside(date: int, limit: int, now: int) -> bool:
+    """Whether a cookie of `date` is too old for a `limit` in seconds, or not to be believed."""
+    if not date or not limit:
+        return False
+    return now - date > limit or date - now > _FUTURE
 
 
 class PersistenceCookie:
@@ -95,7 +102,8 @@ class PersistenceCookie:
         """
         request = stream.request
         assert request is not None
-        stream.txn.cookie_state = "NN"
+        if self.settings.mode or self.settings.preserve:
+            stream.txn.cookie_state = "NN"
         found: Server | None = None
         starts = self.starts
         for position, header in enumerate(request.headers):
@@ -104,23 +112,22 @@ class PersistenceCookie:
             kept: list[bytes] = []
             changed = False
             for match in _split_cookies(header[1]):
-                part = match[1].rstrip(b" \t")
+                part = match[1]
                 name, equal, value = part.partition(b"=")
-                if not equal or name.rstrip(b" \t") != self.name:
+                if not equal or name.strip(b" \t") != self.name:
                     if part:
                         kept.append(part)
                     continue
                 value = value.strip(b" \t")
-                rest = b""
+                delimiter = rest = b""
                 if self.prefix:
                     value, delimiter, rest = value.partition(b"~")
-                    if not delimiter:
-                        rest = value
-                        value = match[1].partition(b"=")[2].strip(b" \t")
-                server = self._look_up(stream, value, ignored=ignored or found is not None, forced=forced)
+                server = self._look_up(
+                    stream, value, ignored=ignored or found is not None, forced=forced
+                )
                 found = found or server
-                if self.prefix and rest and rest != value:
-                    kept.append(starts + rest)
+                if delimiter:
+                    kept.append(b" " + starts + rest)
                     changed = True
                 elif self.settings.mode == "insert" and self.settings.indirect:
                     changed = True
@@ -128,7 +135,7 @@ class PersistenceCookie:
                     kept.append(part)
             if changed:
                 head = stream.txn.own_request(stream)
-                head.headers[position] = make_header(b"cookie", b"; ".join(kept))
+                head.headers[position] = make_header(b"cookie", b";".join(kept).strip(b" \t"))
         if stream.txn.own_req and stream.request is not None:
             stream.request.headers = [
                 one for one in stream.request.headers if one[3] != K_COOKIE or one[1]
@@ -144,19 +151,24 @@ class PersistenceCookie:
             value, bar, dates = value.partition(b"|")
             if bar and self._too_old(stream, dates):
                 return None
-        response = txn.cookie_state[1]
         down = False
         if value and not ignored:
             for server in self.by_value.get(value, ()):
                 running = server.shared.running
                 if running or self.persist or forced:
-                    txn.cookie_state = ("V" if running else "D") + response
+                    self._note(stream, "V" if running else "D")
                     return server
                 down = True
         letter = "D" if down else "U" if ignored else "I"
         if not (ignored and txn.cookie_state[0] in "VD"):
-            txn.cookie_state = letter + response
+            self._note(stream, letter)
         return None
+
+    def _note(self, stream: HttpRules, letter: str) -> None:
+        """The first letter of the log; a cookie that is only looked at has none."""
+        txn = stream.txn
+        if txn.cookie_state != "--":
+            txn.cookie_state = letter + txn.cookie_state[1]
 
     def _too_old(self, stream: HttpRules, dates: bytes) -> bool:
         """Take the dates of a cookie to heart; whether it counts no more."""
@@ -165,14 +177,12 @@ class PersistenceCookie:
         now = (stream.ctx.now + stream.ctx.wall_offset) // 1000
         last_date, first_date = from_date(last) << 2, from_date(first) << 2
         letter = ""
-        if first_date and settings.maxlife:
-            if now - first_date > settings.maxlife or first_date - now > _FUTURE:
-                letter = "O"
-        if not letter and last_date and settings.maxidle:
-            if now - last_date > settings.maxidle or last_date - now > _FUTURE:
-                letter = "E"
+        if _outside(first_date, settings.maxlife, now):
+            letter = "O"
+        elif _outside(last_date, settings.maxidle, now):
+            letter = "E"
         if letter:
-            txn.cookie_state = letter + txn.cookie_state[1]
+            self._note(stream, letter)
             return True
         txn.cookie_dates = (last_date, first_date)
         return False
@@ -210,7 +220,8 @@ class PersistenceCookie:
             headers.append(header)
         if letter in "DR":
             txn.own_response(stream).headers = headers
-        txn.cookie_state = txn.cookie_state[0] + letter
+        if txn.cookie_state != "--":
+            txn.cookie_state = txn.cookie_state[0] + letter
         if settings.mode == "insert" and not (seen and settings.preserve) and self._due(stream):
             self._insert(stream, value)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.rules.tables import Test
+    from mtproxy.rules.view import View
     from mtproxy.stream.http_rules import HttpRules
     from mtproxy.stream.rules import BuiltChoice
     from mtproxy.stream.stream import Stream
@@ -28,10 +29,9 @@ class Persistence:
         "backend",
         "by_name",
         "cookie",
-        "force",
-        "ignore",
         "match",
         "persist",
+        "rules",
         "store_request",
         "store_response",
         "use_server",
@@ -41,21 +41,18 @@ class Persistence:
         self,
         backend: Backend,
         use_server: Sequence[BuiltChoice],
-        force: Sequence[Test] = (),
-        ignore: Sequence[Test] = (),
+        rules: Sequence[tuple[bool, Test]] = (),
     ) -> None:
+        """`rules` are the `force-persist` (True) and `ignore-persist` lines in their order."""
         settings = backend.settings
         self.backend = backend
         self.use_server = use_server
-        self.force = force
-        self.ignore = ignore
+        self.rules = rules
         self.persist = "persist" in settings.options
         self.by_name = {server.name: server for server in backend.servers}
         self.cookie: PersistenceCookie | None = None
         if settings.cookie is not None:
-            self.cookie = PersistenceCookie(
-                settings.cookie, backend.servers, persist=self.persist
-            )
+            self.cookie = PersistenceCookie(settings.cookie, backend.servers, persist=self.persist)
         self.match: Callable[[Stream], Server | None] | None = None
         self.store_request: Callable[[Stream], None] | None = None
         self.store_response: Callable[[Stream], None] | None = None
@@ -63,11 +60,13 @@ class Persistence:
     def choose(self, stream: HttpRules) -> Server | None:
         """The server that the request has to go to, taken; None: the algorithm decides."""
         txn = stream.txn
-        forced = any(test(stream) for test in self.force)
-        txn.ignore_persist = any(test(stream) for test in self.ignore)
-        server = None
-        if not txn.ignore_persist or forced:
-            server = self.named(stream, forced=forced)
+        forced = False
+        for force, test in self.rules:
+            if test(stream):
+                forced = force
+                txn.ignore_persist = not force
+                break
+        server = self.named(stream, forced=forced)
         if self.cookie is not None:
             ignored = server is not None or txn.ignore_persist
             chosen = self.cookie.read(stream, ignored=ignored, forced=forced)
@@ -79,14 +78,15 @@ class Persistence:
             server.take()
         return server
 
-    def named(self, stream: Stream, *, forced: bool = False) -> Server | None:
-        """What the first `use-server` rule that holds says, if that server may be asked."""
+    def named(self, stream: View, *, forced: bool = False) -> Server | None:
+        """The server of the first `use-server` rule that holds and whose server may be asked."""
         for choice in self.use_server:
             name = choice.chosen(stream)
             if name is None:
                 continue
             server = self.by_name.get(name)
-            if server is not None and (server.shared.running or self.persist or forced):
+            if server is None:
+                break  # made by a format, and no server of that name
+            if server.shared.running or self.persist or forced:
                 return server
-            break
         return None
