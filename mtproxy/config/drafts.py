@@ -7,6 +7,7 @@ makes the immutable record that every other layer sees. Main thread only.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
 from mtproxy.base.settings import (
     Address,
+    AddressKind,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -27,6 +29,7 @@ from mtproxy.base.settings import (
     StatsSocket,
     Timeouts,
 )
+from mtproxy.base.xxhash import xxh64
 
 NOWHERE = Location("", 0)
 
@@ -245,7 +248,9 @@ class ProxyDraft:
             kind=self.kind,
             mode=self.mode,
             binds=tuple(replace(bind, id=i) for bind, i in binds) if front else (),
-            servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
+            servers=tuple(
+                self._with_cookie(server.freeze(server_ids[server.name])) for server in self.servers
+            ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
             timeouts=Timeouts(**self.timeouts),
@@ -269,6 +274,20 @@ class ProxyDraft:
             cookie=self.cookie,
             **self.keepalive_probes,
         )
+
+    def _with_cookie(self, server: ServerSettings) -> ServerSettings:
+        """The server with its dynamic cookie, where it has to have one (manual 4.2, `dynamic`)."""
+        key, cookie = self.dynamic_cookie_key, self.cookie
+        if key is None or cookie is None or not cookie.dynamic or server.cookie:
+            return server
+        family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(
+            server.address.kind
+        )
+        if family is None:
+            return server
+        secret = os.fsencode(key) + socket.inet_pton(family, server.address.host)
+        number = xxh64(secret + server.address.port.to_bytes(4))
+        return replace(server, cookie=b"%016x" % number)
 
 
 @dataclass(slots=True)

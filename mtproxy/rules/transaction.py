@@ -40,6 +40,8 @@ class Transaction:
     #: bytes of the request and of the response in `mode tcp`, as far as they have been read
     payload = b""
     res_payload = b""
+    #: the head of a request that was found in `payload`
+    sniffed: RequestHead | None = None
     #: nothing more will come in the direction being looked at
     payload_final = False
     #: captured values by slot

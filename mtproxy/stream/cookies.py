@@ -32,9 +32,10 @@ _split_cookies = re.compile(rb'((?:"(?:[^"\\]|\\.)*"|[^;,"])*)(?:[;,]|$)').findi
 #: statuses whose responses a cache may keep (RFC 9110 section 15.1)
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})
 _CACHEABLE_METHODS: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE"})
-_match_private = re.compile(
-    rb"(?:no-cache|no-store|private|s-maxage=0|max-age=0|no-cache=\"set-cookie\b)", re.IGNORECASE
-).match
+#: words of Cache-Control that forbid it
+_FORBIDDING: Final = frozenset({b"private", b"no-cache", b"no-store", b"max-age=0", b"s-maxage=0"})
+#: fields that make a response worth keeping
+_REASONS: Final = frozenset({b"expires", b"etag", b"last-modified"})
 
 
 def to_date(seconds: int) -> bytes:
@@ -262,16 +263,26 @@ class PersistenceCookie:
             head.headers.append(make_header(b"cache-control", b"private"))
 
     def _cacheable(self, stream: HttpRules) -> bool:
-        """Whether a cache might keep the response as it is."""
+        """Whether a cache might keep the response: allowed, and fresh for some time or checkable
+        (RFC 9111 section 3).
+        """
         request, response = stream.request, stream.response
         assert request is not None and response is not None
-        if request.method not in _CACHEABLE_METHODS or response.status not in _CACHEABLE:
-            return False
-        for header in response.headers:
-            if header[0] == b"pragma" and header[1].lower().startswith(b"no-cache"):
-                return False
-            if header[0] == b"cache-control":
-                for one in header[1].split(b","):
-                    if _match_private(one.strip()):
-                        return False
-        return True
+        cacheable = request.method in _CACHEABLE_METHODS and response.status in _CACHEABLE
+        reason = False
+        for name, value, _, _ in response.headers:
+            if name == b"pragma":
+                if value.lower() == b"no-cache":
+                    return False
+            elif name == b"cache-control":
+                for one in value.lower().split(b","):
+                    word = one.strip()
+                    if word == b"public":
+                        cacheable = True
+                    elif word in _FORBIDDING:
+                        cacheable = False
+                    elif word.startswith((b"max-age", b"s-maxage")):
+                        reason = True
+            elif name in _REASONS:
+                reason = True
+        return cacheable and reason

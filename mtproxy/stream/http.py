@@ -228,7 +228,7 @@ class HttpStream(HttpRules):
             srv = None
             if ruled and bconf.persistence is not None:
                 srv = bconf.persistence.choose(self)
-                request = self.request
+                request = self.request or request  # a cookie may have been taken out
             if srv is None:
                 srv = be.pick(ctx)
             if srv is None:
