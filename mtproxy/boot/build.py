@@ -15,7 +15,6 @@ from mtproxy.base.settings import (
 from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
-from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.forward import start_forwarders
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger, sampling_of
 from mtproxy.log.ring import BUF0, Ring
@@ -26,6 +25,7 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.rules.build import Build, RuleShared
+from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
