@@ -60,6 +60,7 @@ def numbers() -> Callable[[str], Ip4 | Ip6 | None]:
 
 
 def text_of(address: Ip4 | Ip6) -> str:
+    """An address as streams keep it."""
     return ip_text(address).decode()
 
 
@@ -108,8 +109,7 @@ def forget_changes(view: View) -> None:
 def _kept(view: View) -> Endpoints:
     if view.endpoints is None:
         view.endpoints = Endpoints()
-    kept: Endpoints = view.endpoints
-    return kept
+    return view.endpoints
 
 
 def _set_source(view: View, ip: str, port: int) -> None:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 def request_bytes(view: View) -> bytes:
     """What has come of the request. Of an HTTP request: what has been read of its body."""
-    if view.request is None:
-        return view.txn.payload
-    return view.txn.body or view.txn.payload
+    return view.txn.payload or view.txn.body or b""
 
 
 def response_bytes(view: View) -> bytes:

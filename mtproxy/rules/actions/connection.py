@@ -193,7 +193,5 @@ ACTIONS: tuple[Action, ...] = (
     Action("set-nice", _QUEUE | _RESPONSE, _parse_nice, _build_nice),
     Action("set-priority-class", _QUEUE, _parse_priority, _build_class),
     Action("set-priority-offset", _QUEUE, _parse_priority, _build_offset),
-    Action(
-        "attach-srv", frozenset({"tcp-request session"}), later="connections opened by servers"
-    ),
+    Action("attach-srv", frozenset({"tcp-request session"}), later="connections opened by servers"),
 )

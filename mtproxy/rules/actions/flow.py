@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.tables import Act
 
-_TCP_REQUEST = frozenset(
-    {"tcp-request connection", "tcp-request session", "tcp-request content"}
-)
+_TCP_REQUEST = frozenset({"tcp-request connection", "tcp-request session", "tcp-request content"})
 _TCP = _TCP_REQUEST | {"tcp-response content"}
 _HTTP = frozenset({"http-request", "http-response"})
 _CONTENT = frozenset({"tcp-request content", "tcp-response content"})
@@ -34,9 +32,7 @@ def _always(verdict: Verdict) -> Callable[[object, Build], Act]:
 
 ACTIONS: tuple[Action, ...] = (
     Action("accept", _TCP, _no_words, _always(ACCEPT), final=True),
-    Action(
-        "allow", _HTTP | {"http-after-response"}, _no_words, _always(ACCEPT), final=True
-    ),
+    Action("allow", _HTTP | {"http-after-response"}, _no_words, _always(ACCEPT), final=True),
     Action("reject", _TCP | {"http-request"}, _no_words, _always(CLOSE), final=True),
     Action(
         "close",
@@ -46,17 +42,13 @@ ACTIONS: tuple[Action, ...] = (
         final=True,
     ),
     Action("silent-drop", _TCP | _HTTP, _no_words, _always(DROP), final=True),
-    Action(
-        "expect-proxy", frozenset({"tcp-request connection"}), later="the PROXY protocol"
-    ),
+    Action("expect-proxy", frozenset({"tcp-request connection"}), later="the PROXY protocol"),
     Action(
         "expect-netscaler-cip",
         frozenset({"tcp-request connection"}),
         later="the NetScaler protocol",
     ),
-    Action(
-        "switch-mode", frozenset({"tcp-request content"}), later="upgrades from TCP to HTTP"
-    ),
+    Action("switch-mode", frozenset({"tcp-request content"}), later="upgrades from TCP to HTTP"),
     Action("send-spoe-group", _CONTENT | _HTTP, later="SPOE"),
     Action("ot-group", _CONTENT | _HTTP, later="OpenTracing"),
 )

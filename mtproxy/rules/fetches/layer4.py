@@ -137,8 +137,8 @@ def _tcp_info(view: View, offset: int) -> int | None:
     return found
 
 
-def _counter(offset: int) -> Evaluate:
-    return lambda view: _tcp_info(view, offset)
+def _counter(offset: int) -> Callable[[tuple[Any, ...], Build], Evaluate]:
+    return lambda _args, _build: lambda view: _tcp_info(view, offset)
 
 
 def _duration(offset: int) -> Callable[[tuple[Any, ...], Build], Evaluate]:
@@ -264,7 +264,7 @@ FETCHES: tuple[Fetch, ...] = (
     ),
     # HAProxy takes an argument here, and ignores it
     *(
-        Fetch(name, Type.SINT, _CLIENT, make=lambda _a, _b, at=at: _counter(at), args=_UNIT)
+        Fetch(name, Type.SINT, _CLIENT, make=_counter(at), args=_UNIT)
         for name, at in (
             ("fc_unacked", _UNACKED),
             ("fc_sacked", _SACKED),

@@ -34,11 +34,13 @@ def _bufsize(build: Build) -> int:
 # --- length and parts
 
 
-def _req_len(view: View) -> int | None:
+def _req_len(view: View) -> int:
     more_may_come(view)
-    if view.request is not None:
-        return len(view.request.message) + len(view.txn.body or b"")
-    return len(view.txn.payload)
+    txn = view.txn
+    if not txn.payload and view.request is not None:
+        # of an HTTP request: its head, and what has been read of its body
+        return len(view.request.message) + len(txn.body or b"")
+    return len(txn.payload)
 
 
 def _res_len(view: View) -> int:
@@ -266,9 +268,7 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("res.payload", Type.BIN, _RESPONSE, make=_payload(response_bytes), args=_PART),
     Fetch("payload", Type.BIN, _EITHER, make=_payload(looked_at), args=_PART),
     *(
-        Fetch(
-            name, Type.BIN, need, make=_payload_lv(source), args=_LV, check=_check_payload_lv
-        )
+        Fetch(name, Type.BIN, need, make=_payload_lv(source), args=_LV, check=_check_payload_lv)
         for name, need, source in (
             ("req.payload_lv", _REQUEST, request_bytes),
             ("res.payload_lv", _RESPONSE, response_bytes),
@@ -295,9 +295,7 @@ FETCHES: tuple[Fetch, ...] = (
             ("req_rdp_cookie_cnt", True),
         )
     ),
-    Fetch(
-        "distcc_param", Type.SINT, _EITHER, make=_distcc_param, args=_TOKEN, check=_check_token
-    ),
+    Fetch("distcc_param", Type.SINT, _EITHER, make=_distcc_param, args=_TOKEN, check=_check_token),
     Fetch("distcc_body", Type.BIN, _EITHER, make=_distcc_body, args=_TOKEN, check=_check_token),
     Fetch("wait_end", Type.BOOL, call=_wait_end),
 )
