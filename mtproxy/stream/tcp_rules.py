@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtproxy.http.errors import BadMessage
-from mtproxy.http.framing import find_head_end
-from mtproxy.http.h1_request import RequestHead, parse_request_head
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
-from mtproxy.rules.payload import more_may_come
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.verdict import ACCEPT, CLOSE_SERVER, DROP, MISSING, Verdict, Wait
 from mtproxy.sched.tasklet import park
@@ -36,30 +32,7 @@ _FAIL, _MISS = 0, 1
 class TcpRules(Stream):
     """What rules do to a TCP session."""
 
-    __slots__ = ("_head",)
-
-    _head: RequestHead | None
-
-    # --- HTTP in the client's bytes: fetches of requests work on it, too
-    @property
-    def request(self) -> RequestHead | None:
-        """The request's head, if the bytes that were read begin with a whole one."""
-        head = self._head
-        if head is None and self.room.ruled and not self.txn.looking_back:
-            data = self.txn.payload
-            try:
-                end = find_head_end(data, 0, self.conf.max_head)
-                if end > 0:
-                    self._head = head = parse_request_head(data[:end], self.room.cache)
-                else:
-                    more_may_come(self)
-            except BadMessage:
-                pass
-        return head
-
-    @request.setter
-    def request(self, head: RequestHead | None) -> None:
-        self._head = head
+    __slots__ = ()
 
     # --- the request
     async def run_request_rules(self) -> Route:

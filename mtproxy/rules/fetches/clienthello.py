@@ -8,7 +8,7 @@ first record is looked at, and all of the message has to be there: until then fe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.rules.payload import more_may_come, request_bytes
 from mtproxy.rules.points import Need
@@ -18,6 +18,8 @@ from mtproxy.rules.types import Type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mtproxy.rules.build import Build
+    from mtproxy.rules.tables import Every
     from mtproxy.rules.view import View
 
 _HANDSHAKE: Final = 0x16
@@ -133,13 +135,28 @@ def _sni(view: View) -> bytes | None:
     return None if end > len(content) else content[5:end]
 
 
-def _alpn(view: View) -> bytes | None:
-    """The first protocol that the client offers."""
+def _protocols(view: View) -> list[bytes]:
+    """The protocols that the client offers, in its order."""
     content = _extension(view, _ALPN)
-    if content is None or len(content) < 3:
-        return None
-    end = 3 + content[2]
-    return None if end > len(content) else content[3:end]
+    found: list[bytes] = []
+    if content is not None and len(content) >= 3:
+        at = 2
+        while at < len(content):
+            end = at + 1 + content[at]
+            if end > len(content):
+                break
+            found.append(content[at + 1 : end])
+            at = end
+    return found
+
+
+def _alpn(view: View) -> bytes | None:
+    found = _protocols(view)
+    return found[0] if found else None
+
+
+def _every_alpn(_args: tuple[Any, ...], _build: Build) -> Every:
+    return _protocols
 
 
 def _ec_ext(view: View) -> bool | None:
@@ -233,7 +250,7 @@ _res_hello = _hello_type(lambda view: view.txn.res_payload)
 
 FETCHES: tuple[Fetch, ...] = (
     *(Fetch(n, Type.STR, _REQUEST, call=_sni) for n in ("req.ssl_sni", "req_ssl_sni")),
-    Fetch("req.ssl_alpn", Type.STR, _REQUEST, call=_alpn),
+    Fetch("req.ssl_alpn", Type.STR, _REQUEST, call=_alpn, every=_every_alpn),
     Fetch("req.ssl_ec_ext", Type.BOOL, _REQUEST, call=_ec_ext),
     Fetch("req.ssl_st_ext", Type.SINT, _REQUEST, call=_st_ext),
     *(

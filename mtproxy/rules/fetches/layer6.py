@@ -117,13 +117,6 @@ def _check_payload_lv(args: tuple[Any, ...]) -> str | None:
     return None
 
 
-# --- HTTP in a stream of bytes
-
-
-def _proto_http(view: View) -> bool | None:
-    return True if view.request is not None else None
-
-
 # --- RDP: a TPKT of 4 bytes, an X.224 request of 7, then "Cookie: NAME=VALUE" in one line
 
 
@@ -274,10 +267,6 @@ FETCHES: tuple[Fetch, ...] = (
             ("res.payload_lv", _RESPONSE, response_bytes),
             ("payload_lv", _EITHER, looked_at),
         )
-    ),
-    *(
-        Fetch(name, Type.BOOL, Need.REQ_BYTES | Need.TXN, call=_proto_http)
-        for name in ("req.proto_http", "req_proto_http")
     ),
     *(
         Fetch(name, Type.STR, _REQUEST, make=_rdp_cookie, args=_NAME, acl_only=acl_only)
