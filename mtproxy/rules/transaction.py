@@ -26,11 +26,15 @@ class Transaction:
         "captures",
         "extra",
         "log_level",
+        "looking_back",
+        "nice",
         "own_req",
         "own_res",
         "payload",
         "payload_final",
         "pending",
+        "priority_class",
+        "priority_offset",
         "req_vars",
         "res_body",
         "res_body_complete",
@@ -66,6 +70,12 @@ class Transaction:
         self.sniffed: RequestHead | None = None
         #: nothing more will come in the direction being looked at
         self.payload_final = False
+        #: the rules that run now are those for responses (in `mode tcp`)
+        self.looking_back = False
+        #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
+        self.nice = 0
+        self.priority_class = 0
+        self.priority_offset = 0
         #: captured values by slot
         self.captures: list[bytes | None] | None = None
         self.res_captures: list[bytes | None] | None = None
