@@ -16,13 +16,13 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, PatternFile, PatternSpec, Term
 from mtproxy.rules import patterns, registry
 from mtproxy.rules.casts import can_cast
-from mtproxy.rules.expression import build_expression, parse_expression
-from mtproxy.rules.types import Type
+from mtproxy.rules.expression import build_every, build_expression, parse_expression
+from mtproxy.rules.types import Type, Value
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
-    from mtproxy.rules.tables import Test
+    from mtproxy.rules.tables import Every, Test
     from mtproxy.rules.view import View
 
 #: results of an undecided test
@@ -94,7 +94,7 @@ def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
     inner = replace(reader, words=words[:1] if keyword in _KEYWORDS else words, position=0)
     expression = parse_expression(inner, acl=True)
     inner.words = words
-    entry = registry.FETCHES[keyword]
+    entry = registry.FETCHES[expression.fetch.name]
     match = None if expression.converters else entry.match
     kind = Type(expression.type)
     rest = words[inner.position :]
@@ -265,14 +265,41 @@ def build_acl(line: AclLine, build: Build) -> Test:
     """This thread's test for one line."""
     spec = line.patterns
     if spec.match == "found":
+        found = build_every(line.expression, build)
+        if found is not None:
+            return _any_at_all(found)
         fetch = build_expression(line.expression, build)
         return lambda view: fetch(view) is not None
-    value_of = build_expression(line.expression, build, patterns.takes(spec.match))
     matches = patterns.matcher(spec)
+    every = build_every(line.expression, build, patterns.takes(spec.match))
+    if every is not None:
+        return _any_of_values(every, matches)
+    value_of = build_expression(line.expression, build, patterns.takes(spec.match))
 
     def test(view: View) -> bool:
         value = value_of(view)
         return value is not None and matches(value)
+
+    return test
+
+
+def _any_at_all(every: Every) -> Test:
+    def test(view: View) -> bool:
+        for _value in every(view):
+            return True
+        return False
+
+    return test
+
+
+def _any_of_values(every: Every, matches: Callable[[Value], bool]) -> Test:
+    """Whether one of several values matches: all parts of a header, all cookies of a name."""
+
+    def test(view: View) -> bool:
+        for value in every(view):  # noqa: SIM110
+            if matches(value):
+                return True
+        return False
 
     return test
 

@@ -37,6 +37,8 @@ class View(Protocol):
     client_port: int
     accept_ms: int
     retries: int
+    #: no request came before on this connection
+    first: bool
     status: int
     txn: Transaction
     request: RequestHead | None
@@ -45,6 +47,8 @@ class View(Protocol):
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
 
+    async def wait_for_request_body(self, until: int, at_least: int) -> None: ...
+    async def wait_for_response_body(self, until: int, at_least: int) -> None: ...
     @property
     def dst_ip(self) -> str: ...
     @property

@@ -59,12 +59,10 @@ def _matches(method: str, icase: bool, text: bytes, value: Any) -> bool:
     if method == "bin":
         return bool(bytes.fromhex(text.decode()) == value)
     if method == "reg":
-        return re.search(text, value, re.I if icase else 0) is not None
+        return re.search(text, value, re.IGNORECASE if icase else 0) is not None
     if method == "meth":
-        return bool(
-            text == value
-            or (icase and text not in (b"GET", b"PUT") and text.lower() == value.lower())
-        )  # noqa: E501
+        known = {b"GET", b"PUT"} & {text, value}
+        return bool(text == value or (icase and not known and text.lower() == value.lower()))
     if icase:
         text, value = text.lower(), value.lower()
     match method:

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from sortedcontainers import SortedDict
 
-from mtproxy.rules.patterns.methods import DELIMITERS, Key, Network, Range
+from mtproxy.rules.patterns.methods import DELIMITERS, KNOWN_METHODS, Key, Network, Range
 from mtproxy.rules.regex import Groups, Regex
 from mtproxy.rules.regex import compile as compile_regex
 from mtproxy.rules.types import Ip4, Ip6
@@ -207,8 +207,9 @@ class Methods(Exact):
         super().__init__(lower=lower, tree=False)
 
     def find(self, value: bytes) -> Entry | None:
-        entry = self.first.get(value)
-        return entry if entry is not None or not self._lower else self.first.get(value.lower())
+        if self._lower and value not in KNOWN_METHODS:
+            value = value.lower()
+        return self.first.get(value)
 
     def test(self, value: bytes) -> bool:
         return self.find(value) is not None

@@ -39,7 +39,7 @@ _OPERATORS: Final = ("eq", "gt", "ge", "lt", "le")
 #: characters that separate words for `dir` and `dom`
 DELIMITERS: Final = {"dir": b"/?", "dom": b"/?.:"}
 #: methods known to HAProxy by their number: GET is not matched by a pattern "get", even with -i
-_KNOWN_METHODS: Final = frozenset(
+KNOWN_METHODS: Final = frozenset(
     {b"OPTIONS", b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"TRACE", b"CONNECT"}
 )
 
@@ -80,7 +80,7 @@ def parse(method: str, text: bytes, *, ignore_case: bool = False, dns: bool = Fa
                 ) from None
             return text
         case "meth":
-            return text if not ignore_case or text in _KNOWN_METHODS else text.lower()
+            return text if not ignore_case or text in KNOWN_METHODS else text.lower()
         case "dir" | "dom":
             text = text.strip(DELIMITERS[method])
     return text.lower() if ignore_case else text

@@ -79,9 +79,8 @@ def test_names_of_hosts() -> None:
 
 
 def test_operators() -> None:
-    assert operators("int", ("5", "gt", "5", "le", "1.5", "ge", "7", "lt", "3", "1:2", "eq", "9")) == [
-        "5", "6:", ":1", "7:", ":2", "1:2", "9",
-    ]  # fmt: skip
+    words = ("5", "gt", "5", "le", "1.5", "ge", "7", "lt", "3", "1:2", "eq", "9")
+    assert operators("int", words) == ["5", "6:", ":1", "7:", ":2", "1:2", "9"]
     assert operators("ver", ("gt", "3.1", "lt", "3")) == ["3.2:", ":2.65535"]
     assert operators("str", ("gt", "5")) == ["gt", "5"]
     with pytest.raises(PatternError, match="'x' is neither a number"):
