@@ -44,6 +44,12 @@ class Transaction:
     sniffed: RequestHead | None = None
     #: nothing more will come in the direction being looked at
     payload_final = False
+    #: the rules that run now are those for responses (in `mode tcp`)
+    looking_back = False
+    #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
+    nice = 0
+    priority_class = 0
+    priority_offset = 0
     #: captured values by slot
     captures: list[bytes | None] | None = None
     res_captures: list[bytes | None] | None = None
