@@ -25,6 +25,7 @@ def term(reader: RuleReader, acl: str | AclLine, *, negated: bool) -> Term:
     if dead:
         words = sorted({_keyword(lines[i]) for i in dead})
         place = reader.point.described(reader.kind)
+        name = "" if isinstance(acl, AclLine) else acl.rpartition("/")[2]
         if isinstance(acl, AclLine):
             message = (
                 f"anonymous acl will never match because it uses keyword '{words[0]}' which is"
@@ -32,12 +33,12 @@ def term(reader: RuleReader, acl: str | AclLine, *, negated: bool) -> Term:
             )
         elif len(dead) == len(lines):
             message = (
-                f"acl '{acl}' will never match because it only involves keywords that are"
+                f"acl '{name}' will never match because it only involves keywords that are"
                 f" incompatible with '{place}'"
             )
         else:
             message = (
-                f"acl '{acl}' involves keywords {', '.join(map(repr, words))} which is"
+                f"acl '{name}' involves keywords {', '.join(map(repr, words))} which is"
                 f" incompatible with '{place}'"
             )
         reader.warn(message)

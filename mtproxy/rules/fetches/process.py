@@ -63,14 +63,12 @@ def _last_rule_line(view: View) -> int | None:
     return None if rule is None else int(rule.rule.location.line)
 
 
-def _priority(name: str) -> Evaluate:
-    """What `set-priority-class` or `set-priority-offset` put into the transaction's extras."""
+def _priority_class(view: View) -> int:
+    return view.txn.priority_class
 
-    def priority(view: View) -> int:
-        extra = view.txn.extra
-        return 0 if extra is None else int(extra.get(name, 0))
 
-    return priority
+def _priority_offset(view: View) -> int:
+    return view.txn.priority_offset
 
 
 _RUNNING: Final = Need.RUNNING
@@ -87,8 +85,8 @@ FETCHES: tuple[Fetch, ...] = (
     ),
     Fetch("last_rule_file", Type.STR, _RUNNING, call=_last_rule_file),
     Fetch("last_rule_line", Type.SINT, _RUNNING, call=_last_rule_line),
-    Fetch("prio_class", Type.SINT, _RUNNING, call=_priority("priority_class")),
-    Fetch("prio_offset", Type.SINT, _RUNNING, call=_priority("priority_offset")),
+    Fetch("prio_class", Type.SINT, _RUNNING, call=_priority_class),
+    Fetch("prio_offset", Type.SINT, _RUNNING, call=_priority_offset),
     *(
         Fetch(f"internal.{name}", Type.ANY, _RUNNING, later="the HTX messages of HAProxy")
         for name in (

@@ -117,7 +117,13 @@ def _backend_rate(args: tuple[Any, ...], build: Build) -> Evaluate:
     rate = build.shared.rate
     key = (backend.settings.id, "B", "cum_sess")
     sides = backend.shared.sides
-    return lambda _view: rate(key, sum([side.sessions_so_far() for side in sides]))
+
+    def current(view: View) -> int:
+        # a stream is counted when it gets its server: the one that asks may be on its way
+        coming = view.be is backend and view.srv is None
+        return rate(key, sum([side.sessions_so_far() for side in sides]) + coming)
+
+    return current
 
 
 def _server_rate(args: tuple[Any, ...], build: Build) -> Evaluate:
@@ -198,17 +204,19 @@ def _be_tunnel_timeout(view: View) -> int:
     return _be_settings(view).timeouts.tunnel or 0
 
 
-def _current_timeout(name: str) -> Evaluate:
-    """A timeout as it applies to the stream now; 0 if there is none."""
+def _current_server_timeout(view: View) -> int:
+    """As it applies now: none before the server has answered, unless a rule set it."""
+    changed = view.txn.server_timeout
+    if changed is not None:
+        return changed
+    return 0 if view.response is None else _be_server_timeout(view)
 
-    def timeout(view: View) -> int:
-        changed = view.txn.extra
-        if changed is not None and name in changed:
-            return int(changed[name])
-        timeouts = view.fe.settings.timeouts if name == "client" else _be_settings(view).timeouts
-        return getattr(timeouts, name) or 0
 
-    return timeout
+def _current_tunnel_timeout(view: View) -> int:
+    changed = view.txn.tunnel_timeout
+    if changed is not None:
+        return changed
+    return 0 if view.response is None else _be_tunnel_timeout(view)
 
 
 def _srv_name(view: View) -> bytes | None:
@@ -268,13 +276,12 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("fe_name", Type.STR, Need.FRONT, call=_fe_name),
     Fetch("fe_defbe", Type.STR, Need.FRONT, call=_fe_defbe),
     Fetch("fe_client_timeout", Type.SINT, Need.FRONT, call=_fe_client_timeout),
-    Fetch("cur_client_timeout", Type.SINT, Need.FRONT, call=_current_timeout("client")),
     Fetch("be_id", Type.SINT, Need.BACK, call=_be_id),
     Fetch("be_name", Type.STR, Need.BACK, call=_be_name),
     Fetch("be_server_timeout", Type.SINT, Need.BACK, call=_be_server_timeout),
     Fetch("be_tunnel_timeout", Type.SINT, Need.BACK, call=_be_tunnel_timeout),
-    Fetch("cur_server_timeout", Type.SINT, Need.BACK, call=_current_timeout("server")),
-    Fetch("cur_tunnel_timeout", Type.SINT, Need.BACK, call=_current_timeout("tunnel")),
+    Fetch("cur_server_timeout", Type.SINT, Need.BACK, call=_current_server_timeout),
+    Fetch("cur_tunnel_timeout", Type.SINT, Need.BACK, call=_current_tunnel_timeout),
     Fetch("srv_id", Type.SINT, Need.SERVER, call=_srv_id),
     Fetch("srv_name", Type.STR, Need.SERVER, call=_srv_name),
 )
