@@ -153,6 +153,8 @@ class ProxyRules:
     #: the backend of the first whose condition holds, before `default_backend`
     use_backend: tuple[Choice, ...] = ()
     use_server: tuple[Choice, ...] = ()
+    #: `force-persist` (True) and `ignore-persist` (False) in their order
+    persist: tuple[tuple[bool, Condition], ...] = ()
     #: `monitor fail`: 503 for `monitor-uri` while one of them holds
     monitor_fail: tuple[Condition, ...] = ()
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
@@ -163,5 +165,5 @@ class ProxyRules:
     def any(self) -> bool:
         """Whether there is anything here that looks at connections, requests or responses."""
         return any(self.sets.values()) or bool(
-            self.use_backend or self.use_server or self.monitor_fail
+            self.use_backend or self.use_server or self.persist or self.monitor_fail
         )

@@ -121,6 +121,8 @@ class ServerSettings:
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
     log_proto: str = "legacy"
+    #: what the persistence cookie calls it; empty: nothing
+    cookie: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,27 @@ class ForwardFor:
 
 
 @dataclass(frozen=True, slots=True)
+class CookieSettings:
+    """`cookie NAME ...` (manual 4.2): how a client comes back to its server."""
+
+    name: bytes
+    #: "insert", "rewrite", "prefix", or "" (looked at only)
+    mode: str = ""
+    indirect: bool = False
+    nocache: bool = False
+    postonly: bool = False
+    preserve: bool = False
+    httponly: bool = False
+    secure: bool = False
+    dynamic: bool = False
+    domains: tuple[bytes, ...] = ()
+    #: seconds, 0: no limit
+    maxidle: int = 0
+    maxlife: int = 0
+    attributes: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -249,6 +272,7 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    cookie: CookieSettings | None = None
 
     @property
     def is_frontend(self) -> bool:

@@ -13,7 +13,6 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Choice, Rule
 from mtproxy.config.model import (
     BACK,
-    BACK_ONLY,
     FRONT,
     FRONT_ONLY,
     PROXY,
@@ -124,15 +123,11 @@ def _acl(ctx: Context, st: Statement) -> None:
 
 def _use_backend(ctx: Context, st: Statement) -> None:
     reader = reader_of(ctx, st, points.USE_BACKEND, 1)
-    ctx.proxy.rules.use_backend.append(_choice(reader, "backend"))
+    ctx.proxy.rules.use_backend.append(parse_choice(reader, "backend"))
 
 
-def _use_server(ctx: Context, st: Statement) -> None:
-    reader = reader_of(ctx, st, points.USE_SERVER, 1)
-    ctx.proxy.rules.use_server.append(_choice(reader, "server"))
-
-
-def _choice(reader: RuleReader, kind: str) -> Choice:
+def parse_choice(reader: RuleReader, kind: str) -> Choice:
+    """A name, fixed or made by a format, and its condition."""
     word = reader.value(f"a {kind} name")
     name = reader.format(word)
     if name.constant is not None:
@@ -171,6 +166,5 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("http-response", PROXY, _rule_set(points.HTTP_RESPONSE)),
     Keyword("http-after-response", PROXY, _rule_set(points.HTTP_AFTER_RESPONSE)),
     Keyword("use_backend", FRONT_ONLY, _use_backend),
-    Keyword("use-server", BACK_ONLY, _use_server),
     Keyword("monitor", FRONT_ONLY, _monitor),
 )
