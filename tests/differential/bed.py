@@ -133,6 +133,9 @@ def configuration(cases: Sequence[tuple[int, Case]], directory: str, origin: int
 _DATE = re.compile(rb"\[?\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d(?:\.\d{3})?(?: [+-]\d{4})?\]?")
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HTTP_TIMERS = re.compile(rb"( \S+ [^\s/]+/\S+ )(-?\d+(?:/\+?-?\d+){2,4}) ")
+#: `status bytes` of httplog. HAProxy 2.6 counts the bytes of its own form of a message (HTX), which
+#: nobody else can; we count those on the wire.
+_BYTES = re.compile(rb"(T/-?[T\d]+ -?\d+ )\+?\d+ ")
 _CONNECTIONS = re.compile(rb" (\d+)/(\d+/\d+/\d+/\+?\d+ \d+/\d+)")
 _SYSLOG = re.compile(
     rb"<(\d+)>\w{3} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?([^\[\s]+)\[(\d+)\]: ", re.DOTALL
@@ -165,6 +168,7 @@ class Names:
         text = b"<" + header[1] + b">" + data[header.end() :] if header else data
         text = _DATE.sub(b"DATE", text.rstrip(b"\n"))
         text = _HTTP_TIMERS.sub(_timers, text, count=1)
+        text = _BYTES.sub(rb"\1B ", text, count=1)
         text = _CONNECTIONS.sub(rb" A/\2", text, count=1)
         return self.bytes(text)
 
