@@ -38,13 +38,15 @@ _OPTIONS = {
     "log-format-sd": "log-format-sd '[x@1 a=\"%ST\"]'\nlog-format 'm %ST'",
 }
 
+#: bytes, milliseconds, times; in the TCP format the bytes
+_HIDE_CLF = (r"(?<= 201 )\d+", r"(?<=CLIENTPORT )\d{1,3}", r"(?<=\"s1\" )[\d ]+(?= ----)", r"(?<=T/T/T )\d+")
 _HIDE_TIME = (r"\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000", r"\b\d{9,}\b", r"\b\d{1,3}\b")
 
 CASES = [
     *(rules(f"alias {name}", f"log-format 'a=%{name};'\n{_CAPTURES}\nunique-id-format %ci", _R, answers=(_REPLY,), hide=(r"(?<=a=)\d+",) if name in "BU" else ()) for name in _ALIASES),
     *(rules(f"time {name}", f"log-format 'a=%{name};'", _R, answers=(_REPLY,), hide=_HIDE_TIME) for name in _TIMES),
     *(rules(f"format {name}", f"log-format '{text}'\n{_CAPTURES}\nunique-id-format '%[path]'\nhttp-request set-var(txn.q) req.fhdr(x-q)", _R, answers=(_REPLY,)) for name, text in _FORMATS.items()),
-    *(rules(f"option {name}", lines, _R, request("/other"), answers=(_REPLY,)) for name, lines in _OPTIONS.items()),
+    *(rules(f"option {name}", lines, _R, request("/other"), answers=(_REPLY,), hide=_HIDE_CLF if "clf" in name or "tcplog" in name else ()) for name, lines in _OPTIONS.items()),
     *(rules(f"own answer {name}", f"log-format 'a=%{name};'\nhttp-request deny if {{ path_beg /a }}", _R) for name in
       ("ST", "b", "s", "si", "bi", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "hr", "hs", "sp", "bp", "rc", "ID", "CC", "sq", "bq")),
     *(rules(f"bad request {name}", f"log-format 'a=%{name};'", b"GET / HTTP/1.1\r\nbad header\r\n\r\n") for name in
