@@ -24,17 +24,21 @@ class Transaction:
         "body",
         "body_complete",
         "captures",
+        "close",
         "extra",
         "log_level",
         "own_req",
         "own_res",
         "payload",
         "payload_final",
+        "req_added",
         "req_vars",
+        "res_added",
         "res_captures",
         "res_payload",
         "res_vars",
         "rule",
+        "soft",
         "txn_vars",
     )
 
@@ -59,6 +63,13 @@ class Transaction:
         self.log_level: int | None = None
         #: the last final rule, for last_rule_file and last_rule_line
         self.rule: Any = None
+        #: bytes that rewriting rules have added to the heads
+        self.req_added = 0
+        self.res_added = 0
+        #: `strict-mode off`: for which rule set of which proxy (see rules.rewrite)
+        self.soft: tuple[Any, str] | None = None
+        #: a rule wants the client's connection to be closed behind the response
+        self.close = False
         #: what single families keep, by family; None until one does
         self.extra: dict[str, Any] | None = None
 
