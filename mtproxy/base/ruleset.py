@@ -148,6 +148,8 @@ class ProxyRules:
     response_delay: int | None = None
 
     @property
-    def shape_requests(self) -> bool:
-        """Whether anything here looks at requests, or at responses, one by one."""
-        return any(self.sets.values()) or bool(self.use_backend or self.use_server)
+    def any(self) -> bool:
+        """Whether there is anything here that looks at connections, requests or responses."""
+        return any(self.sets.values()) or bool(
+            self.use_backend or self.use_server or self.monitor_fail
+        )

@@ -15,7 +15,6 @@ from mtproxy.base.settings import (
 from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
-from mtproxy.log.formats import DEFAULT_URI_LENGTH
 from mtproxy.log.forward import start_forwarders
 from mtproxy.log.logger import Logger, ThreadLogs, make_logger, sampling_of
 from mtproxy.log.ring import BUF0, Ring
@@ -25,11 +24,14 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
+from mtproxy.rules.build import Build, RuleShared
+from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
+from mtproxy.stream.rules import SideRules
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
@@ -61,6 +63,7 @@ class Shared:
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
+    rules: RuleShared = field(init=False)
 
 
 def make_shared(
@@ -68,6 +71,7 @@ def make_shared(
 ) -> Shared:
     """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
+    shared.rules = RuleShared(settings)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
@@ -117,7 +121,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     start_forwarders(
         ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
     )
-    confs: dict[str, BackConf] = {}
+    confs = room.confs
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
         proxy = backend_shared.settings
@@ -131,20 +135,27 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         target = proxy.name if proxy.kind == "listen" and proxy.servers else proxy.default_backend
         if target is None and proxy.kind == "listen":
             target = proxy.name
-        target_backend = room.backends.get(target) if target else None
         logger = _logger(proxy, shared, ctx, thread_logs)
         counters = shared.front_counters[proxy.name]
-        frontend = Frontend(
-            proxy, ctx.tid, target_backend, logger.log if logger.enabled else None, counters
-        )
-        room.fronts[proxy.name] = FrontRoom(
-            room,
-            frontend,
-            FrontConf(proxy, settings.global_),
-            target_backend,
-            confs.get(target) if target else None,
-        )
+        frontend = Frontend(proxy, ctx.tid, logger.log if logger.enabled else None, counters)
+        front_conf = FrontConf(proxy, settings.global_)
+        room.fronts[proxy.name] = FrontRoom(room, frontend, front_conf, target)
+    _build_rules(ctx, room, shared)
     return room
+
+
+def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
+    """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
+    sides: dict[int, SideRules] = {}
+    for proxy in shared.settings.proxies:
+        if proxy.disabled or not proxy.rules.any:
+            continue
+        build = Build(shared.rules, proxy, ctx, room)
+        sides[id(proxy)] = side = SideRules(proxy.rules, build)
+        if proxy.is_backend:
+            room.back_rules[proxy.name] = side
+    for front in room.fronts.values():
+        front.set_rules(sides.get(id(front.frontend.settings)))
 
 
 def _logger(

@@ -109,12 +109,33 @@ class RequestHead:
     usual: bool
 
     def copy(self) -> RequestHead:
-        """A head of one's own, to be changed."""
+        """A head of one's own, to be changed. `seal` it before it is sent."""
         other = RequestHead()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.method = self.method
+        other.target = self.target
+        other.version = self.version
         other.headers = self.headers.copy()
+        other.content_length = self.content_length
+        other.chunked = self.chunked
+        other.keep_alive = self.keep_alive
+        other.upgrade = self.upgrade
+        other.expect_continue = self.expect_continue
+        other.host = self.host
+        other.start_line = self.start_line
+        other.start_wire = self.start_wire
+        other.wire = self.wire
+        other.message = self.message
+        other.usual = self.usual
         return other
+
+    def seal(self) -> None:
+        """Make the wire form anew after method, target or headers were changed.
+
+        `start_line` stays what was received: logs speak of that.
+        """
+        self.start_wire = b"%b %b HTTP/1.%d\r\n" % (self.method, self.target, self.version - 10)
+        self.wire = b"".join([header[2] for header in self.headers]) + b"\r\n"
+        self.message = self.start_wire + self.wire
 
     def __repr__(self) -> str:
         return f"<RequestHead {self.start_line!r} {len(self.headers)} headers>"

@@ -103,12 +103,29 @@ class ResponseHead:
     usual: bool
 
     def copy(self) -> ResponseHead:
-        """A head of one's own, to be changed."""
+        """A head of one's own, to be changed. `seal` it before it is sent."""
         other = ResponseHead()
-        for name in self.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.status = self.status
+        other.reason = self.reason
+        other.version = self.version
         other.headers = self.headers.copy()
+        other.content_length = self.content_length
+        other.chunked = self.chunked
+        other.keep_alive = self.keep_alive
+        other.upgrade = self.upgrade
+        other.body = self.body
+        other.start_line = self.start_line
+        other.start_wire = self.start_wire
+        other.wire = self.wire
+        other.message = self.message
+        other.usual = self.usual
         return other
+
+    def seal(self) -> None:
+        """Make the wire form anew after status, reason or headers were changed."""
+        self.start_wire = b"HTTP/1.%d %d %b\r\n" % (self.version - 10, self.status, self.reason)
+        self.wire = b"".join([header[2] for header in self.headers]) + b"\r\n"
+        self.message = self.start_wire + self.wire
 
     def body_mode(self, method: bytes) -> int:
         """The BODY_* rule of this response to a request with `method` (RFC 9112 section 6.3).
@@ -129,6 +146,24 @@ class ResponseHead:
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.start_line!r} {len(self.headers)} headers>"
+
+
+def make_response(status: int, reason: bytes, headers: list[Header], length: int) -> ResponseHead:
+    """The head of a response that is made here. Its wire form is made by `seal`."""
+    head = ResponseHead()
+    head.status = status
+    head.reason = reason
+    head.version = 11
+    head.headers = headers
+    head.content_length = length
+    head.chunked = False
+    head.keep_alive = True
+    head.upgrade = None
+    head.body = BODY_LENGTH
+    head.start_line = b"HTTP/1.1 %d %b" % (status, reason)
+    head.usual = False
+    head.seal()
+    return head
 
 
 def status_line(version: int, status: int, reason: bytes) -> bytes:

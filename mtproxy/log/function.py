@@ -17,9 +17,10 @@ from itertools import groupby
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.log import formats, syslog
-from mtproxy.log.record import LogRecord
+from mtproxy.log import syslog
 from mtproxy.log.sampling import ThreadSampling, table_of
+from mtproxy.rules.logformat import code
+from mtproxy.rules.logformat.record import LogRecord
 
 if TYPE_CHECKING:
     from mtproxy.log.logger import Sender
@@ -82,8 +83,8 @@ def generate(
     writer = _Writer(senders, line, names, options, samples, batched=batched)
     if not writer.runs:
         return log_nothing
-    # exec() of our own generated source, see `formats`
-    exec(formats.compiled("\n".join(writer.source()), "exec"), names)  # noqa: S102
+    # exec() of our own generated source, see `rules.logformat.code`
+    exec(code.compiled("\n".join(writer.source()), "exec"), names)  # noqa: S102
     log: Callable[[LogRecord], None] = names["log"]
     return log
 

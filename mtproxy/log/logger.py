@@ -19,11 +19,13 @@ from time import time
 from typing import Protocol
 
 from mtproxy.base.settings import LogSettings
-from mtproxy.log import formats, sampling, syslog, targets
-from mtproxy.log.dates import LineDates
+from mtproxy.log import sampling, syslog, targets
 from mtproxy.log.function import generate, log_nothing
-from mtproxy.log.record import LogRecord
 from mtproxy.log.ring import Ring, RingTarget
+from mtproxy.rules.logformat import code
+from mtproxy.rules.logformat.dates import LineDates
+from mtproxy.rules.logformat.grammar import parse_pieces
+from mtproxy.rules.logformat.record import LogRecord
 
 DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
@@ -31,9 +33,9 @@ DEFAULT_TAG = "mtproxy"
 
 #: formats by the name of the option that chooses them
 NAMED_FORMATS = {
-    "httplog": formats.HTTPLOG,
-    "httplog-clf": formats.CLFLOG,
-    "tcplog": formats.TCPLOG,
+    "httplog": code.HTTPLOG,
+    "httplog-clf": code.CLFLOG,
+    "tcplog": code.TCPLOG,
 }
 
 
@@ -225,7 +227,7 @@ def format_text(name: str, mode: str) -> str:
     """
     if name:
         return NAMED_FORMATS.get(name, name)
-    return formats.DEFAULTLOG_HTTP if mode == "http" else formats.DEFAULTLOG_TCP
+    return code.DEFAULTLOG_HTTP if mode == "http" else code.DEFAULTLOG_TCP
 
 
 def make_logger(
@@ -238,7 +240,7 @@ def make_logger(
     options: frozenset[str] = frozenset(),
     log_format: str = "",
     captures: bool = False,
-    uri_length: int = formats.DEFAULT_URI_LENGTH,
+    uri_length: int = code.DEFAULT_URI_LENGTH,
     thread_logs: ThreadLogs | None = None,
     next_log_number: Callable[[], int] | None = None,
     shared_samples: sampling.Sampling | None = None,
@@ -262,16 +264,16 @@ def make_logger(
         shared_samples = sampling_of(logs)
     if shared_samples is not None:
         samples = sampling.ThreadSampling(shared_samples, thread_logs.tid)
-    pieces = formats.parse_format(format_text(log_format, mode), http=mode == "http")
-    line = formats.expression_source(pieces, logasap=logasap, captures=captures)
-    context = formats.FormatContext(
+    pieces = parse_pieces(format_text(log_format, mode), http=mode == "http")
+    line = code.expression_source(pieces, logasap=logasap, captures=captures)
+    context = code.FormatContext(
         thread_logs.dates,
         pid=pid,
         hostname=thread_logs.hostname or socket.gethostname(),
         uri_length=uri_length,
         next_log_number=next_log_number,
     )
-    names = formats.namespace(context)
+    names = code.namespace(context)
     log = generate(senders, line, names, options, samples, batched=thread_logs.batched)
     return Logger(senders, log, logasap=logasap, samples=samples)
 

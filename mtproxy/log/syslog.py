@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from time import time
 
-from mtproxy.log.dates import SecondCache
+from mtproxy.rules.logformat.dates import SecondCache
 
 LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 FACILITIES = (

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
+#: close() sends a reset
+_NO_LINGER = struct.pack("ii", 1, 0)
 # Literals: a constant of a code object is shared by all threads without a fight over its count.
 IN = 0x001
 OUT = 0x004
@@ -68,6 +70,13 @@ class Connection:
         self.closed = False
         ctx.epoll.register(self.fd, WATCH)
         ctx.fdtab[self.fd] = self
+
+    def vanish(self) -> None:
+        """Make the next close reset the connection instead of ending it in order."""
+        try:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        except OSError:
+            pass  # closed already
 
     def close(self) -> None:
         """Close now. Unread input makes the kernel send a reset, as everywhere."""

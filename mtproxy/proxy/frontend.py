@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtproxy.base.settings import ProxySettings
-    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.capture import BadCapture
 
 
@@ -20,23 +19,21 @@ class Frontend:
     """What a stream needs of its frontend.
 
     `log` is called once per session or transaction with its finished log record; it is None when
-    the frontend has no log target. `backend` is the default backend, None if there is none.
+    the frontend has no log target.
     """
 
-    __slots__ = ("backend", "counters", "last_error", "load", "log", "name", "settings", "tid")
+    __slots__ = ("counters", "last_error", "load", "log", "name", "settings", "tid")
 
     def __init__(
         self,
         settings: ProxySettings,
         tid: int,
-        backend: Backend | None,
         log: Callable[[Any], None] | None,
         side_counters: list[FrontendCounters],
     ) -> None:
         self.settings = settings
         self.name = sys.intern(settings.name)  # immortal: shared without a count
         self.tid = tid
-        self.backend = backend
         self.log = log
         self.counters = FrontendCounters()
         side_counters.append(self.counters)

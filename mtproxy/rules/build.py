@@ -81,7 +81,7 @@ class Build:
         return build_undecided(condition, self)
 
     def format(self, fmt: Format) -> Callable[[View], bytes]:
-        from mtproxy.rules.logformat import build_format
+        from mtproxy.rules.logformat.strings import build_format
 
         return build_format(fmt, self)
 

@@ -119,7 +119,7 @@ class RuleReader:
 
     def format(self, text: str | None = None, *, point: Point | None = None) -> Format:
         """A log-format string: `text`, or the next word."""
-        from mtproxy.rules.logformat import parse_format
+        from mtproxy.rules.logformat.strings import parse_format
 
         if text is None:
             text = self.value("a log-format string")

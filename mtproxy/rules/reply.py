@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.http import replies
 from mtproxy.http.headers import Header
 
 if TYPE_CHECKING:
@@ -11,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Message:
-    """A whole response: status, reason, header lines without Content-Length, and the body.
+    """A whole response: status, reason, all header fields but Connection, and the body.
 
-    `raw`: bytes to be sent as they are (an `errorfile`), parsed into the other fields all the same.
+    `headers` is a list that nobody else has: rules for responses change it. Its Content-Length is
+    that of `body`; the stream leaves the body out where the request was HEAD.
     """
 
     __slots__ = ("body", "headers", "reason", "status")
@@ -33,3 +35,22 @@ class Reply:
     def message(self, view: View) -> Message | None:
         """The response to send; None where it cannot be made (the stream sends 500 then)."""
         raise NotImplementedError
+
+
+class BuiltIn(Reply):
+    """The built-in reply of a status."""
+
+    __slots__ = ("status",)
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def message(self, _view: View) -> Message:
+        return built_in(self.status)
+
+
+def built_in(status: int) -> Message:
+    """The built-in reply of a status. Raises KeyError for one that has none."""
+    return Message(
+        status, replies.reason(status), list(replies.HEADERS[status]), replies.BODIES[status]
+    )

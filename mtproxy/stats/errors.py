@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mtproxy.log.dates import format_second
+from mtproxy.rules.logformat.dates import format_second
 
 if TYPE_CHECKING:
     from mtproxy.proxy.capture import BadCapture

@@ -57,10 +57,12 @@ class FrontConf:
         "splice",
         "splice_request",
         "splice_response",
+        "tarpit",
     )
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
+        self.tarpit = _ms(t.tarpit, t.connect)
         self.client = _ms(t.client)
         self.client_fin = _ms(t.client_fin, t.client)
         self.http_request = _ms(t.http_request, t.client)

@@ -23,9 +23,11 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
+from mtproxy.rules.reply import Message, built_in
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
-from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
+from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.stream import Stop
@@ -37,7 +39,7 @@ _FAIR = 16
 type _Body = tuple[bytes, int, ChunkedReader | None]
 
 
-class HttpStream(HttpExchange):
+class HttpStream(HttpRules):
     """One HTTP/1 client connection."""
 
     __slots__ = ()
@@ -188,6 +190,8 @@ class HttpStream(HttpExchange):
         self.t_R = ctx.now - self.got_tick
         keep = failed = False
         usual = request.usual and room.plain
+        ruled = room.ruled
+        route = room.route
         head = request.message
         body: _Body | None = None
         here, leftover = b"", rest
@@ -203,10 +207,19 @@ class HttpStream(HttpExchange):
         try:
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
                 return await self._monitor(request, leftover, body is None)
-            be, bconf = room.backend, room.bconf
-            if be is None or bconf is None:
-                raise Stop(503, "SC")
-            self.enter_backend(be, bconf)
+            if ruled:
+                self.begin_rules(request)
+                route = await self.run_request_rules()
+                be, bconf = route.backend, route.bconf
+                if be is None or bconf is None:
+                    raise Stop(503, "SC")
+                assert self.request is not None
+                request = self.request
+            else:
+                be, bconf = route.backend, route.bconf
+                if be is None or bconf is None:
+                    raise Stop(503, "SC")
+                self.enter_backend(be, bconf)
             srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
@@ -215,7 +228,12 @@ class HttpStream(HttpExchange):
             self.t_w = 0
             self.set_server(srv)
             if not usual:
-                head = self._request_head(request) + here
+                if ruled and self.txn.own_req:
+                    request.seal()
+                if request.usual and route.plain:
+                    head = request.message
+                else:
+                    head = self._request_head(request) + here
 
             # --- a connection, the head out
             sconn = self._idle_connection(srv)
@@ -267,13 +285,15 @@ class HttpStream(HttpExchange):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
+            if ruled and (route.response or route.after):
+                response = await self.run_response_rules(route, response)
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay
             if (
                 response.usual
-                and usual
-                and room.usual
+                and request.usual
+                and route.usual
                 and len(received) == response.content_length
                 and not ctx.stopping
             ):
@@ -424,15 +444,20 @@ class HttpStream(HttpExchange):
         self.status = 200
         self.term_state = "LR--"
         keep = request.keep_alive and complete
-        await self._send_reply(200, request, keep)
+        if self.room.ruled:
+            self.begin_rules(request)
+        status = 200
+        rules = self.room.rules
+        if rules is not None and any(fails(self) for fails in rules.monitor_fail):
+            status = 503
+        await self._send_reply(built_in(status), request, keep)
         if keep:
             return rest
         await linger(self)
         return None
 
-    async def _send_reply(self, status: int, request: RequestHead, keep: bool) -> None:
-        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
-        data = replies.reply(status, connection, head_only=request.method == b"HEAD")
+    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> None:
+        data = self.reply_bytes(message, request, keep=keep)
         self.bytes_read += len(data)
         await self._send(data)
 
@@ -450,16 +475,16 @@ class HttpStream(HttpExchange):
         elif stop.state == "SD":
             for one in counters:
                 one.srv_aborts += 1
-        if stop.status == 0 or self.answered:
+        message = None if self.answered else self.message_of(stop)
+        if message is None:
             if not self.answered:
                 self.status = -1
             return False
-        self.status = stop.status
         up = self.up
         if up is not None and not complete:
             complete = up.done and not self.up_failed
         keep = request.keep_alive and complete and not self.conf.httpclose
-        await self._send_reply(stop.status, request, keep)
+        await self._send_reply(message, request, keep)
         return keep
 
     def _log_now(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.report import say
 from mtproxy.http.cache import HeadCache
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.stream.rules import Route
 
 if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.quota import Quota
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
+    from mtproxy.stream.rules import SideRules
     from mtproxy.stream.stream import Stream
 
 #: ms between two messages about the same trouble
@@ -32,45 +34,63 @@ class FrontRoom:
 
     __slots__ = (
         "acceptors",
-        "backend",
-        "bconf",
         "cache",
         "conf",
         "frontend",
         "plain",
         "room",
+        "route",
+        "routes",
+        "ruled",
+        "rules",
         "streams",
         "told_tick",
-        "usual",
     )
 
     def __init__(
-        self,
-        room: Room,
-        frontend: Frontend,
-        conf: FrontConf,
-        backend: Backend | None,
-        bconf: BackConf | None,
+        self, room: Room, frontend: Frontend, conf: FrontConf, default: str | None
     ) -> None:
+        """`default` is the name of the backend that nothing else chooses. Call `set_rules` next."""
         self.room = room
         self.frontend = frontend
         self.conf = conf
-        self.backend = backend
-        self.bconf = bconf
         self.cache = room.cache
-        #: usual responses go on as they came, and their connection waits for the next request
-        self.usual = not conf.logasap and (bconf is None or not bconf.reuse_private)
-        #: request heads go on as they came: nothing is added to them
-        self.plain = (
-            conf.forwardfor is None
-            and not conf.httpclose
-            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
-        )
+        self.rules: SideRules | None = None
+        #: by the name of the backend, made when first chosen
+        self.routes: dict[str | None, Route] = {}
+        #: the default one
+        self.route = self.route_to(default)
+        self.set_rules(None)
         #: live client connections of this thread
         self.streams: set[Stream] = set()
         self.acceptors: list[Acceptor] = []
         #: when `refused` last said something
         self.told_tick = -_TELL_AGAIN
+
+    def set_rules(self, rules: SideRules | None) -> None:
+        """The frontend's rules on this thread; its backends have theirs already."""
+        self.rules = rules
+        default = None if self.route.backend is None else self.route.backend.name
+        self.routes.clear()
+        self.route = self.route_to(default)
+        #: some request may meet a rule; where it is False, `route` serves them all
+        self.ruled = self.route.ruled
+        #: request heads go on as they came: nothing is added to them
+        self.plain = self.route.plain and not self.ruled
+
+    def route_to(self, name: str | None) -> Route:
+        """The way to a backend; to nowhere where there is none of that name (and mode)."""
+        route = self.routes.get(name)
+        if route is None:
+            room = self.room
+            backend = bconf = back = None
+            if name is not None:
+                backend = room.backends.get(name)
+                bconf = room.confs.get(name)
+                if backend is not None and backend.settings is not self.frontend.settings:
+                    back = room.back_rules.get(name)
+            route = self.routes[name] = Route(self.conf, self.rules, backend, bconf, back)
+        return route
 
     def refused(self, ctx: ThreadContext, error: OSError) -> None:
         """An accepted connection could not be served: say so, once a second at most."""
@@ -117,9 +137,11 @@ class Room:
 
     __slots__ = (
         "acceptors",
+        "back_rules",
         "backend_logs",
         "backends",
         "cache",
+        "confs",
         "fronts",
         "listeners",
         "others",
@@ -137,6 +159,9 @@ class Room:
         #: by number, in the order of the configuration
         self.listeners: dict[int, ListenerRoom] = {}
         self.backends: dict[str, Backend] = {}
+        self.confs: dict[str, BackConf] = {}
+        #: rules of the backends that have any
+        self.back_rules: dict[str, SideRules] = {}
         self.acceptors: list[Acceptor] = []
         self.others = 0
         self.others_tick = -1

@@ -9,17 +9,21 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.net.connection import ENDED, Connection
 from mtproxy.net.sockets import original_destination, peer_text
 from mtproxy.stream.conf import FOREVER
 
 if TYPE_CHECKING:
+    from mtproxy.http.h1_request import RequestHead
+    from mtproxy.http.h1_response import ResponseHead
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
+    from mtproxy.rules.transaction import Transaction
+    from mtproxy.rules.verdict import Answer
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Task
     from mtproxy.stream.conf import BackConf, FrontConf
@@ -34,13 +38,14 @@ NOSRV = "<NOSRV>"
 
 class Stop(Exception):
     """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
-    ended it and when (the two letters of manual 8.5).
+    ended it and when (the two letters of manual 8.5). `answer` is what a rule wants to be said.
     """
 
-    def __init__(self, status: int, state: str) -> None:
+    def __init__(self, status: int, state: str, answer: Answer | None = None) -> None:
         super().__init__(status, state)
         self.status = status
         self.state = state
+        self.answer = answer
 
 
 class Stream:
@@ -74,10 +79,13 @@ class Stream:
         "frontend",
         "listener",
         "logged",
+        "may_change",
         "null",
         "redispatched",
+        "request",
         "request_cookie",
         "request_line",
+        "response",
         "response_cookie",
         "retries",
         "room",
@@ -86,6 +94,7 @@ class Stream:
         "server_expire",
         "server_ip",
         "server_port",
+        "sess_vars",
         "srv",
         "srv_conn",
         "srv_queue",
@@ -104,6 +113,7 @@ class Stream:
         "term_state",
         "tls_cipher",
         "tls_version",
+        "txn",
         "unique_id",
     )
 
@@ -116,6 +126,11 @@ class Stream:
     listener: ListenerRoom
     captured_request_headers: Sequence[bytes | None]
     captured_response_headers: Sequence[bytes | None]
+    #: what rules know of the current transaction; set only where there are rules
+    txn: Transaction
+    #: the heads as rules see and change them; None where they are not there
+    request: RequestHead | None
+    response: ResponseHead | None
 
     def __init__(
         self, ctx: ThreadContext, room: FrontRoom, sock: socket.socket, peer: object
@@ -155,6 +170,9 @@ class Stream:
         self.server_ip: str | None = None
         self.server_port = 0
         self.started = False
+        self.request = self.response = None
+        self.may_change = False
+        self.sess_vars: dict[str, Any] | None = None
         self.begin(ctx.now)
 
     # --- one transaction

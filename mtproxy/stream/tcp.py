@@ -22,7 +22,8 @@ class TcpStream(Stream):
 
     async def _serve(self) -> None:
         ctx = self.ctx
-        be, bconf = self.room.backend, self.room.bconf
+        route = self.room.route
+        be, bconf = route.backend, route.bconf
         up = down = None
         try:
             if be is None or bconf is None:

@@ -120,7 +120,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
     for tid in range(nbthread):
         backends = [Backend(one, tid) for one in shared.values()]
         frontends = [
-            Frontend(p, tid, None, None, counters[p.name])
+            Frontend(p, tid, None, counters[p.name])
             for p in settings.proxies
             if p.is_frontend and not p.disabled
         ]

@@ -42,15 +42,15 @@ def make_front(
     for server in backend.servers:
         prepare(ctx, server, bconf, http=back_settings.mode == "http")
     room.backends["be"] = backend
+    room.confs["be"] = bconf
     frontend = Frontend(
-        front_settings, ctx.tid, backend, log, [] if side_counters is None else side_counters
+        front_settings, ctx.tid, log, [] if side_counters is None else side_counters
     )
     room.fronts["fe"] = FrontRoom(
         room,
         frontend,
         FrontConf(front_settings, GlobalSettings()),
-        backend,
-        bconf,
+        "be",
     )
     room.listeners[1] = ListenerRoom(room.fronts["fe"], 1, None)
     ctx.room = room
@@ -80,10 +80,11 @@ async def with_stream[T](
     front.frontend.counters.conn_cur += 1  # by the listener
     stream.open_session()
     try:
-        assert front.backend is not None
-        assert front.bconf is not None
-        stream.enter_backend(front.backend, front.bconf)
-        server = front.backend.pick(ctx)
+        backend, bconf = front.route.backend, front.route.bconf
+        assert backend is not None
+        assert bconf is not None
+        stream.enter_backend(backend, bconf)
+        server = backend.pick(ctx)
         if server is not None:
             stream.set_server(server)
         return await body(stream)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtproxy.http import replies
-from mtproxy.rules.reply import Message, Reply
+from mtproxy.rules.reply import BuiltIn
 from mtproxy.rules.tables import Action
 from mtproxy.rules.verdict import Answer
 
@@ -13,25 +12,6 @@ if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.tables import Act
-    from mtproxy.rules.view import View
-
-
-class BuiltIn(Reply):
-    """The built-in reply of a status."""
-
-    __slots__ = ("status",)
-
-    def __init__(self, status: int) -> None:
-        self.status = status
-
-    def message(self, _view: View) -> Message:
-        status = self.status
-        return Message(
-            status,
-            replies.reason(status),
-            list(replies.HEADERS[status][1:]),
-            replies.BODIES[status],
-        )
 
 
 def _parse_deny(reader: RuleReader) -> int:

@@ -52,12 +52,12 @@ def test_warnings_are_silenced_by_quiet_and_fatal_by_zero_warning(tmp_path: Path
 
 
 def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
-    rules = " http-request deny\n bind :81 ssl crt a\n http-request deny\n log backend@b local0\n"
-    code, text = check(tmp_path, GOOD + rules + " http-request deny\n" * 13)
+    rules = " filter compression\n bind :81 ssl crt a\n filter compression\n log backend@b local0\n"
+    code, text = check(tmp_path, GOOD + rules + " filter compression\n" * 13)
     assert code == 1
     lines = [re.sub(r".* : config : ", "", line) for line in text.splitlines()]
     assert lines[-5:] == [
-        "not supported yet: 15 x http-request (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+        "not supported yet: 15 x filter (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
         " and 3 more)",
         "not supported yet: 1 x ssl (line 6)",
         "not supported yet: 1 x crt (line 6)",
@@ -67,17 +67,17 @@ def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
 
 
 def test_one_thing_that_is_not_supported_yet_needs_no_summary(tmp_path: Path) -> None:
-    _, text = check(tmp_path, GOOD + " http-request deny\n")
+    _, text = check(tmp_path, GOOD + " filter compression\n")
     assert len(text.splitlines()) == 2
 
 
 def test_a_summary_over_several_files_names_them(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        (tmp_path / f"{name}.cfg").write_text(f"frontend {name}\n acl x always_true\n")
+        (tmp_path / f"{name}.cfg").write_text(f"frontend {name}\n filter trace\n")
     output = StringIO()
     check_configuration(CommandLine(paths=(str(tmp_path),), check=True), output)
     where = f"({tmp_path}/a.cfg line 2; {tmp_path}/b.cfg line 2)"
-    assert f"not supported yet: 2 x acl {where}\n" in output.getvalue()
+    assert f"not supported yet: 2 x filter {where}\n" in output.getvalue()
 
 
 def test_nothing_to_listen_on_exits_with_2(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from mtproxy.base.settings import Address, AddressKind, LogSettings, RingSettings
 from mtproxy.config.keywords_log import parse_sample
 from mtproxy.log import function, logger, syslog, targets
-from mtproxy.log.formats import FormatError
 from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text
 from mtproxy.log.ring import Ring
 from mtproxy.log.sampling import STRATEGIES
+from mtproxy.rules.logformat.grammar import FormatError
 from mtproxy.sync import stats
 from mtproxy.testing.logrecord import BADREQ, FakeRecord
 

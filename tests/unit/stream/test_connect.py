@@ -44,8 +44,8 @@ class Farm:
     def __init__(self, ctx: ThreadContext) -> None:
         self.ctx = ctx
         front = make_front(ctx, [server_settings(1)])
-        assert front.backend is not None
-        self.srv: Server = front.backend.servers[0]
+        assert front.route.backend is not None
+        self.srv: Server = front.route.backend.servers[0]
         self.task = Task(ctx, lambda _value: None, "stream")
         self.far_ends: list[socket.socket] = []
 
@@ -225,10 +225,10 @@ def run(
     back.setdefault("timeouts", Timeouts(connect=30))
     front = make_front(ctx, servers, back=back)
     outcome = run_task(ctx, with_stream(ctx, front, sock, body))
-    assert front.backend is not None
-    for server in front.backend.servers:
+    assert front.route.backend is not None
+    for server in front.route.backend.servers:
         assert server.counters.conn_cur == 0, "a session that was not given back"
-    assert front.backend.counters.conn_cur == 0
+    assert front.route.backend.counters.conn_cur == 0
     return outcome
 
 

@@ -13,17 +13,24 @@ stands before it.
 from __future__ import annotations
 
 import itertools
-import re
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from mtproxy.log import escape
-from mtproxy.log.aliases import ALIASES, CAPTURES, HTTP_ONLY, PARTIAL, Flags
-from mtproxy.log.dates import LineDates
-from mtproxy.log.record import LogRecord
+from mtproxy.rules.logformat import escape
+from mtproxy.rules.logformat.aliases import ALIASES, CAPTURES, PARTIAL
+from mtproxy.rules.logformat.dates import LineDates
+from mtproxy.rules.logformat.grammar import (
+    Field,
+    Literal,
+    Piece,
+    Sample,
+    Space,
+    parse_pieces,
+)
+from mtproxy.rules.logformat.record import LogRecord
 
 #: `option httplog`
 HTTPLOG = (
@@ -52,116 +59,20 @@ KEPT_LINES = 512
 Formatter = Callable[[LogRecord], str]
 
 
-class FormatError(ValueError):
-    """A format that cannot be compiled; `position` is the offset of the offending `%`."""
-
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(message)
-        self.position = position
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """Text that stands in the line as it is."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """A blank; several in a row are one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A variable with the flags in force where it stands."""
-
-    name: str
-    flags: Flags
-    position: int
-
-
-Piece = Literal | Space | Field
-
-_VARIABLE = re.compile(r"%(?:\{(?P<flags>[^}]*)\})?(?P<name>[A-Za-z]+|%|\[)?")
-
-
-def parse_format(text: str, *, http: bool = True) -> list[Piece]:
-    """Split a format into pieces. Raises FormatError for unknown variables and flags.
-
-    `http` False refuses the variables that exist in `mode http` only.
-    """
-    pieces: list[Piece] = []
-    defaults = Flags()
-    at = 0
-    while at < len(text):
-        if text[at] == " ":
-            pieces.append(Space())
-            at += 1
-            continue
-        if text[at] != "%":
-            end = at
-            while end < len(text) and text[end] not in " %":
-                end += 1
-            pieces.append(Literal(text[at:end]))
-            at = end
-            continue
-        match = _VARIABLE.match(text, at)
-        assert match is not None  # it matches a single %
-        name = match["name"]
-        if name == "%":
-            pieces.append(Literal("%"))
-        elif name == "[":
-            raise FormatError("sample expressions (%[...]) are not supported yet", at)
-        else:
-            flags = _flags(match["flags"], defaults, at)
-            if name == "o":
-                defaults = flags
-            else:
-                pieces.append(_field(name, flags, at, http=http))
-        at = match.end()
-    return pieces
-
-
-def _flags(text: str | None, defaults: Flags, position: int) -> Flags:
-    flags = defaults
-    for item in (text or "").split(","):
-        sign, letter = item[:1], item[1:]
-        if not item.strip():
-            continue
-        attribute = {"Q": "quote", "X": "hexa", "E": "escape"}.get(letter)
-        if sign not in ("+", "-") or attribute is None:
-            raise FormatError(f"unknown flag '{item}' in a log format: +Q, +X, +E or -", position)
-        flags = replace(flags, **{attribute: sign == "+"})
-    return flags
-
-
-def _field(name: str | None, flags: Flags, position: int, *, http: bool) -> Field:
-    if name is None:
-        raise FormatError("'%' begins a variable; to emit the character itself, use '%%'", position)
-    alias = ALIASES.get(name)
-    if alias is None:
-        raise FormatError(
-            f"no such format variable '{name}'. To emit the '%' character itself, use '%%'",
-            position,
-        )
-    if not http and (alias.http or name in HTTP_ONLY):
-        raise FormatError(f"format variable '%{name}' is reserved for HTTP mode", position)
-    return Field(name, flags, position)
-
-
 # --- code generation ---------------------------------------------------------------------------
 
 
-def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: bool = False) -> str:
-    """The pieces as the source of one f-string.
+def expression_source(
+    pieces: Sequence[Piece], *, logasap: bool = False, captures: bool = False
+) -> str:
+    """The pieces as the source of one f-string. The sample expression of piece N is `s<N>(r)`.
 
     While walking, `space` says what the line built so far ends with: True a space, False something
     else, or the list of expressions that all have to be false for it to be a space.
     """
     out: list[str] = []
     space: bool | list[str] = True
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         match piece:
             case Space():
                 if space is False:
@@ -173,6 +84,9 @@ def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: b
             case Literal(text):
                 out.append(_quoted(text))
                 space = False
+            case Sample():
+                out.append(f"{{s{number}(r)}}")
+                space = False
             case Field(name, flags):
                 if name in CAPTURES and not captures:
                     continue
@@ -180,7 +94,7 @@ def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: b
                 if logasap and name in PARTIAL:
                     out.append("+")
                 out.append(alias.fragment(flags))
-                if alias.filled is None or (flags.quote and name == "HQ"):
+                if alias.filled is None:
                     space = False
                 elif space is not False:
                     space = [alias.filled] if space is True else [*space, alias.filled]
@@ -189,8 +103,7 @@ def expression_source(pieces: list[Piece], *, logasap: bool = False, captures: b
 
 def _quoted(text: str) -> str:
     """Literal text for the inside of an f-string between double quotes."""
-    ascii_text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    escaped = ascii_text.encode("unicode_escape").decode("ascii")
+    escaped = text.encode("unicode_escape").decode("ascii")
     return escaped.replace('"', '\\"').replace("{", "{{").replace("}", "}}")
 
 
@@ -283,7 +196,7 @@ def compile_format(
     `captures` says whether the frontend has `capture` lines: without any, %hr and the like vanish
     from the code. Raises FormatError.
     """
-    source = expression_source(parse_format(text, http=http), logasap=logasap, captures=captures)
+    source = expression_source(parse_pieces(text, http=http), logasap=logasap, captures=captures)
     names = namespace(context or FormatContext(LineDates()))
     # eval() of our own generated source: names come from ALIASES, literals are escaped above.
     formatter: Formatter = eval(compiled("lambda r: " + source), names)  # noqa: S307

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from mtproxy.log import formats
-from mtproxy.log.dates import LineDates
-from mtproxy.log.formats import FormatContext, FormatError, compile_format
-from mtproxy.log.record import LogRecord
+from mtproxy.rules.logformat import code
+from mtproxy.rules.logformat.code import FormatContext, compile_format
+from mtproxy.rules.logformat.dates import LineDates
+from mtproxy.rules.logformat.grammar import FormatError
+from mtproxy.rules.logformat.record import LogRecord
 from mtproxy.testing.logrecord import BADREQ, FakeRecord
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -26,14 +27,14 @@ def line(text: str, *, context: FormatContext | None = None, captures=False, htt
 
 
 def test_httplog():
-    assert line(formats.HTTPLOG) == (
+    assert line(code.HTTPLOG) == (
         "127.0.0.1:44768 [30/Nov/2026:13:57:10.424] fe be/s1 0/0/0/53/53 200 127 - - ---- "
         '1/1/0/0/0 0/0 "GET /slow?x=1 HTTP/1.1"'
     )
 
 
 def test_httplog_of_a_bad_request():
-    assert line(formats.HTTPLOG, **BADREQ) == (
+    assert line(code.HTTPLOG, **BADREQ) == (
         "127.0.0.1:44768 [30/Nov/2026:13:57:10.424] fe fe/<NOSRV> -1/-1/-1/-1/0 400 0 - - PR-- "
         '1/1/0/0/0 0/0 "<BADREQ>"'
     )
@@ -41,7 +42,7 @@ def test_httplog_of_a_bad_request():
 
 def test_httplog_with_captures_and_redispatch():
     got = line(
-        formats.HTTPLOG,
+        code.HTTPLOG,
         captures=True,
         captured_request_headers=(b"h", b'a"b{c|d}#e\\f]g\xc3\xa9\x80h', None),
         captured_response_headers=(b"12",),
@@ -57,17 +58,17 @@ def test_httplog_with_captures_and_redispatch():
 
 
 def test_captures_that_came_out_empty_leave_one_space():
-    got = line(formats.HTTPLOG, captures=True, **BADREQ)
+    got = line(code.HTTPLOG, captures=True, **BADREQ)
     assert '0/0 "<BADREQ>"' in got
 
 
 def test_httplog_logasap_marks_what_will_grow():
-    formatter = compile_format(formats.HTTPLOG, logasap=True)
+    formatter = compile_format(code.HTTPLOG, logasap=True)
     assert " 0/0/0/53/+53 200 +127 " in formatter(FakeRecord())
 
 
 def test_clf():
-    assert line(formats.CLFLOG) == (
+    assert line(code.CLFLOG) == (
         '127.0.0.1 - - [30/Nov/2026:13:57:10 +0000] "GET /slow?x=1 HTTP/1.1" 200 127 "" "" 44768 '
         '424 "fe" "be" "s1" 0 0 0 53 53 ---- 1 1 0 0 0 0 0 "" "" '
     )
@@ -75,7 +76,7 @@ def test_clf():
 
 def test_clf_with_captures():
     got = line(
-        formats.CLFLOG,
+        code.CLFLOG,
         captures=True,
         captured_request_headers=(b"127.0.0.1:8115",),
         captured_response_headers=(None,),
@@ -84,16 +85,16 @@ def test_clf_with_captures():
 
 
 def test_tcplog():
-    assert line(formats.TCPLOG, http=False, term_state="--", t_w=1, t_t=1) == (
+    assert line(code.TCPLOG, http=False, term_state="--", t_w=1, t_t=1) == (
         "127.0.0.1:44768 [30/Nov/2026:13:57:10.424] fe be/s1 1/0/1 127 -- 1/1/0/0/0 0/0"
     )
 
 
 def test_default_formats():
-    assert line(formats.DEFAULTLOG_HTTP) == (
+    assert line(code.DEFAULTLOG_HTTP) == (
         "Connect from 127.0.0.1:44768 to 127.0.0.1:8101 (fe/HTTP)"
     )
-    assert line(formats.DEFAULTLOG_TCP, http=False).endswith("(fe/TCP)")
+    assert line(code.DEFAULTLOG_TCP, http=False).endswith("(fe/TCP)")
 
 
 # --- every variable (captured with a format of "name=%name" pairs)
@@ -170,7 +171,7 @@ def context() -> FormatContext:
 
 
 def test_the_table_of_expectations_is_complete():
-    assert ALL.keys() == formats.ALIASES.keys()
+    assert ALL.keys() == code.ALIASES.keys()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -309,8 +310,8 @@ def test_spaces_with_captures():
     assert line("a %hr %hs %b", captures=True, **changes) == "a {12} be"
 
 
-def test_an_empty_query_swallows_its_space():
-    assert line("a %HQ %b", request_line=b"GET / HTTP/1.1") == "a be"
+def test_an_empty_query_keeps_both_spaces():
+    assert line("a %HQ %b", request_line=b"GET / HTTP/1.1") == "a  be"
     assert line("a %{+Q}HQ %b", request_line=b"GET / HTTP/1.1") == 'a "" be'
 
 
@@ -365,11 +366,17 @@ def test_literal_text_that_looks_like_python():
     ("text", "position", "message"),
     [
         ("a %zz b", 2, "no such format variable 'zz'"),
-        ("%", 0, "begins a variable"),
-        ("a %{+Z}b", 2, "unknown flag '+Z'"),
-        ("a %{Q}b", 2, "unknown flag 'Q'"),
-        ("a %[src]", 2, "not supported"),
-        ("%{+Q}", 0, "begins a variable"),
+        ("%", 0, "truncated line after '%'"),
+        ("a %b2", 2, "no such format variable 'b2'"),
+        ("a %[src]", 2, "not available"),
+        ("a %[src", 2, "missing ']' after 'src'"),
+        ("a %[src ]", 2, "expected ']' after 'src', but found ' '"),
+        ("%{+Q}", 0, "without variable name"),
+        ("%{+Q}-", 0, "without variable name"),
+        ("a %{+Q", 2, "truncated line after '%{+Q', missing '}'"),
+        ("%1", 0, "unexpected variable name near '1'"),
+        ("% b", 0, "unexpected variable name near ' '"),
+        ("%(a:list)b", 0, "unexpected type 'list' of 'a'"),
     ],
 )
 def test_errors_say_where(text: str, position: int, message: str):
@@ -379,10 +386,10 @@ def test_errors_say_where(text: str, position: int, message: str):
 
 
 def test_http_variables_are_refused_in_tcp_mode():
-    with pytest.raises(FormatError, match="'%r' is reserved for HTTP mode"):
+    with pytest.raises(FormatError, match="'r' is reserved for HTTP mode"):
         compile_format("%r", http=False)
     with pytest.raises(FormatError, match="HTTP mode"):
-        compile_format(formats.HTTPLOG, http=False)
+        compile_format(code.HTTPLOG, http=False)
 
 
 def test_the_fake_record_has_exactly_the_protocol_s_attributes():

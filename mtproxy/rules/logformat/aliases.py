@@ -1,6 +1,6 @@
 """The `%` variables of a log format and the Python expression that each one becomes.
 
-An expression reads the record `r` and the names of `formats.namespace()`. Kinds of variables, as in
+An expression reads the record `r` and the names of `code.namespace()`. Kinds of variables, as in
 the table of the manual's section 8.2.6: strings obey the flags Q and E, numbers never do, and a few
 numbers and addresses obey X.
 """
@@ -13,11 +13,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What `%{+Q,-X,+E}` switched on."""
+    """What `%{+Q,-X,+E}` switched on.
+
+    `mandatory`: a missing value is written as "-" (log lines), not as nothing (rules). `encoding`
+    is "json", "cbor" or "". `header`: the text goes into a header: control characters of samples
+    are written as %XX, and quotes are not (arguments of HTTP rules).
+    """
 
     quote: bool = False
     hexa: bool = False
     escape: bool = False
+    mandatory: bool = True
+    binary: bool = False
+    encoding: str = ""
+    header: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ def _string(expression: str) -> Alias:
 
 def _missing(flags: Flags) -> str:
     """What stands for a value that is not there: `-`, or nothing between two quotes."""
-    return "''" if flags.quote else "'-'"
+    return "''" if flags.quote or not flags.mandatory else "'-'"
 
 
 def _optional(expression: str) -> Alias:
@@ -95,7 +104,7 @@ def _server_address(attribute: str) -> Alias:
 
 def _server_port(port: str, address: str) -> Alias:
     def fragment(flags: Flags) -> str:
-        missing = "'\"\"'" if flags.quote else "'-'"
+        missing = "'\"\"'" if flags.quote else _missing(flags)
         number = f"format(r.{port}, '04X')" if flags.hexa else f"r.{port}"
         return f"{{{missing} if r.{address} is None else {number}}}"
 
@@ -116,8 +125,8 @@ def _header_list(attribute: str) -> Alias:
     return Alias(fragment, filled=f"r.{attribute}")
 
 
-def _request(part: str, *, filled: str | None = None) -> Alias:
-    return Alias(lambda flags: _text(f"{part}(r.request_line)", flags), http=True, filled=filled)
+def _request(part: str) -> Alias:
+    return Alias(lambda flags: _text(f"{part}(r.request_line)", flags), http=True)
 
 
 # First byte of the request: the accept date plus handshake and idle time.
@@ -137,7 +146,7 @@ ALIASES: dict[str, Alias] = {
     "HM": _request("method"),
     "HP": _request("path_without_query"),
     "HPO": _request("path_only"),
-    "HQ": _request("query", filled="query(r.request_line)"),
+    "HQ": _request("query"),
     "HU": _request("target"),
     "HV": _request("version"),
     "ID": _optional("r.unique_id"),
@@ -197,6 +206,6 @@ ALIASES: dict[str, Alias] = {
 #: HTTP only, beside those marked above
 HTTP_ONLY = frozenset({"Ta", "Ti", "Tq", "TR", "Tr", "tr", "trg", "trl", "tsc"})
 #: values that `option logasap` marks with a `+`, because the final ones will be larger
-PARTIAL = frozenset({"B", "Ta", "Tt"})
+PARTIAL = frozenset({"B", "Ta", "Tt", "Tu"})
 #: nothing to capture without `capture` lines: known empty when the format is compiled
 CAPTURES = frozenset({"hr", "hrl", "hs", "hsl"})

@@ -1,0 +1,183 @@
+"""The rules of an HTTP transaction: when each rule set runs, and what becomes of its verdicts.
+
+`HttpRules` stands between the mechanics (`HttpExchange`) and the decisions (`HttpStream`). Nothing
+here runs for a frontend whose transactions meet no rules. The order is HAProxy's: content rules,
+http-request rules, choice of the backend, the backend's content and http-request rules; for
+responses the backend's sets first, then the frontend's. Failures and answers are `Stop`. Owner
+thread only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.http.h1_request import RequestHead
+from mtproxy.http.h1_response import ResponseHead, make_response
+from mtproxy.rules.reply import Message, built_in
+from mtproxy.rules.transaction import Transaction
+from mtproxy.rules.verdict import DROP, Answer, Verdict
+from mtproxy.sched.tasklet import park
+from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.rules import Route, evaluate, run
+from mtproxy.stream.stream import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtproxy.rules.build import BuiltRule
+
+
+class HttpRules(HttpExchange):
+    """What rules do to a transaction."""
+
+    __slots__ = ()
+
+    # --- the request
+    def begin_rules(self, request: RequestHead) -> None:
+        """A transaction that rules will look at begins."""
+        self.txn = Transaction()
+        self.request = request
+        self.response = None
+
+    async def run_request_rules(self) -> Route:
+        """The frontend's rules, the choice of the backend, and its rules. Raises Stop.
+
+        The stream has entered its backend when this returns, unless there is none.
+        """
+        room = self.room
+        front = room.rules
+        route = room.route
+        if front is not None:
+            if front.content:
+                await self._request_set(front.content)
+            if front.request:
+                verdict = evaluate(front.request, self)
+                if verdict is not None:
+                    await self._request_verdict(front.request, verdict)
+            for choice in front.use_backend:
+                name = choice.chosen(self)
+                if name is not None:
+                    chosen = room.route_to(name)
+                    if chosen.backend is not None:
+                        route = chosen
+                    break
+        be, bconf = route.backend, route.bconf
+        if be is None or bconf is None:
+            return route
+        self.enter_backend(be, bconf)
+        back = route.rules
+        if back is not None:
+            if back.content:
+                await self._request_set(back.content)
+            if back.request:
+                await self._request_set(back.request)
+        return route
+
+    async def _request_set(self, rules: Sequence[BuiltRule]) -> None:
+        verdict = evaluate(rules, self)
+        if verdict is not None:
+            await self._request_verdict(rules, verdict)
+
+    async def _request_verdict(self, rules: Sequence[BuiltRule], verdict: Verdict) -> None:
+        """Act upon the first verdict of a rule set. Raises Stop where it is final."""
+        final = await run(rules, self, verdict)
+        if final is None:
+            return
+        counters = self.fe.counters if self.be is None else self.be.counters
+        if not isinstance(final, Answer):
+            self._count_denied()
+            if final is DROP:
+                self.conn.vanish()
+            raise Stop(0, "PR")
+        if final.delayed:
+            self._count_denied()
+            await self._tarpit(final)
+        if final.denied:
+            self._count_denied()
+            raise Stop(0, "PR", final)
+        counters.intercepted_req += 1
+        raise Stop(0, "LR", final)
+
+    def _count_denied(self) -> None:
+        """A rule refused the request: counted where the rule stands."""
+        self.fe.counters.denied_req += 1
+        if self.be is not None:
+            self.be.counters.denied_req += 1
+        if self.listener.counters is not None:
+            self.listener.counters.denied_req += 1
+
+    async def _tarpit(self, answer: Answer) -> None:
+        """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
+        ctx, task = self.ctx, self.task
+        until = ctx.now + self.conf.tarpit
+        task.set_expire(until)
+        while ctx.now < until and not self.client_gone:
+            await park()
+        raise Stop(0, "PT", answer)
+
+    # --- the response
+    async def run_response_rules(self, route: Route, response: ResponseHead) -> ResponseHead:
+        """The rules for a server's response; the response as they leave it. Raises Stop."""
+        self.response = response
+        for rules in route.response:
+            verdict = evaluate(rules, self)
+            if verdict is not None:
+                final = await run(rules, self, verdict)
+                if final is not None:
+                    self._refuse_by_rule(final)
+        return self.run_after_rules(route.after, response)
+
+    def _refuse_by_rule(self, final: Verdict) -> None:
+        """A rule for responses does not let this one pass. Raises Stop."""
+        be, srv = self.be, self.srv
+        if isinstance(final, Answer) and not final.denied:
+            raise Stop(0, "LH", final)
+        for counters in (
+            self.fe.counters,
+            be.counters if be else None,
+            srv.counters if srv else None,
+        ):
+            if counters is not None:
+                counters.denied_resp += 1
+        if isinstance(final, Answer):
+            raise Stop(0, "PH", final)
+        if final is DROP:
+            self.conn.vanish()
+        raise Stop(0, "PH")
+
+    def run_after_rules(
+        self, sets: Sequence[Sequence[BuiltRule]], response: ResponseHead
+    ) -> ResponseHead:
+        """The http-after-response rules; `response` is what `self.response` is or shall be."""
+        if sets:
+            if self.response is None:
+                self.response = response
+            for rules in sets:
+                evaluate(rules, self)
+        response = self.response or response
+        if self.txn.own_res:
+            response.seal()
+        return response
+
+    # --- what is said here
+    def reply_bytes(self, message: Message, request: RequestHead, *, keep: bool) -> bytes:
+        """A response that is made here, after the rules for such, as it leaves."""
+        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
+        route = self.room.route if self.be is None else self.room.route_to(self.be.name)
+        head = make_response(message.status, message.reason, message.headers, len(message.body))
+        if self.room.ruled and route.after:
+            self.response = head
+            self.txn.own_res = True
+            head = self.run_after_rules(route.after, head)
+        self.status = head.status
+        out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
+        return out if request.method == b"HEAD" else out + message.body
+
+    def message_of(self, stop: Stop) -> Message | None:
+        """What the client is told at the end of a transaction that failed or was answered here."""
+        if stop.answer is not None:
+            message = stop.answer.reply.message(self)
+            if message is not None:
+                return message
+            return built_in(500)
+        return built_in(stop.status) if stop.status else None

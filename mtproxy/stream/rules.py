@@ -1,0 +1,157 @@
+"""Rule sets at work: one thread's functions of a proxy's rules, and the ways between proxies.
+
+`SideRules` is what a proxy's rules became on this thread; None where a proxy has none. `Route` is
+the pair of a frontend and one backend that it may choose, with everything that depends on both
+worked out at set-up. `evaluate` runs a rule set. Owner thread only; built by boot before the
+thread serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.rules.verdict import ACCEPT, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mtproxy.base.ruleset import Choice, ProxyRules
+    from mtproxy.proxy.backend import Backend
+    from mtproxy.rules.build import Build, BuiltRule
+    from mtproxy.rules.tables import Test
+    from mtproxy.rules.view import View
+    from mtproxy.stream.conf import BackConf, FrontConf
+
+
+class BuiltChoice:
+    """A `use_backend` or `use-server` line: `name` where it is fixed, else `name_of` a stream."""
+
+    __slots__ = ("name", "name_of", "test")
+
+    def __init__(self, choice: Choice, build: Build) -> None:
+        self.test: Test | None = None
+        if choice.condition is not None:
+            self.test = build.condition(choice.condition)
+        constant = choice.name.constant
+        self.name = None if constant is None else constant.decode("utf-8", "surrogateescape")
+        self.name_of: Callable[[View], bytes] = build.format(choice.name)
+
+    def chosen(self, view: View) -> str | None:
+        """The name, if this line is the one."""
+        if self.test is not None and not self.test(view):
+            return None
+        if self.name is not None:
+            return self.name
+        return self.name_of(view).decode("utf-8", "surrogateescape")
+
+
+class SideRules:
+    """The rules of one proxy on one thread. Empty tuples where it has none of a kind."""
+
+    __slots__ = (
+        "after",
+        "connection",
+        "content",
+        "inspect_delay",
+        "monitor_fail",
+        "request",
+        "res_content",
+        "response",
+        "response_delay",
+        "session",
+        "use_backend",
+        "use_server",
+    )
+
+    def __init__(self, rules: ProxyRules, build: Build) -> None:
+        self.connection = build.rules(rules, "tcp-request connection")
+        self.session = build.rules(rules, "tcp-request session")
+        self.content = build.rules(rules, "tcp-request content")
+        self.res_content = build.rules(rules, "tcp-response content")
+        self.request = build.rules(rules, "http-request")
+        self.response = build.rules(rules, "http-response")
+        self.after = build.rules(rules, "http-after-response")
+        self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
+        self.use_server = tuple(BuiltChoice(choice, build) for choice in rules.use_server)
+        self.monitor_fail = tuple(build.condition(one) for one in rules.monitor_fail)
+        #: ms; 0: rules about content do not wait for it
+        self.inspect_delay = rules.inspect_delay or 0
+        self.response_delay = rules.response_delay or 0
+
+
+class Route:
+    """A frontend with one of the backends that it may choose, on one thread.
+
+    `ruled`: rules of either side look at every request. `plain`: request heads go on as they came;
+    `usual`: complete responses do, and their connection then waits for the next request.
+    `response` and `after` are the rule sets in their order: the backend's, then the frontend's.
+    """
+
+    __slots__ = (
+        "after",
+        "backend",
+        "bconf",
+        "plain",
+        "response",
+        "ruled",
+        "rules",
+        "usual",
+    )
+
+    def __init__(
+        self,
+        conf: FrontConf,
+        front: SideRules | None,
+        backend: Backend | None = None,
+        bconf: BackConf | None = None,
+        back: SideRules | None = None,
+    ) -> None:
+        """`back` is None where the backend has no rules, or is the frontend itself (`listen`)."""
+        self.backend = backend
+        self.bconf = bconf
+        self.rules = back
+        self.ruled = front is not None or back is not None
+        self.usual = not (conf.logasap or conf.httpclose) and (
+            bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
+        )
+        self.plain = (
+            conf.forwardfor is None
+            and not conf.httpclose
+            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+        )
+        sides = [side for side in (back, front) if side is not None]
+        self.response = tuple(side.response for side in sides if side.response)
+        self.after = tuple(side.after for side in sides if side.after)
+
+
+def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
+    """Run a rule set up to its end (None) or to the first verdict, whose rule is noted in `txn`."""
+    for rule in rules:
+        test = rule.test
+        if test is None or test(view):
+            verdict = rule.act(view)
+            if verdict is not None:
+                view.txn.rule = rule
+                return verdict
+    return None
+
+
+def rest_of(rules: Sequence[BuiltRule], view: View) -> Sequence[BuiltRule]:
+    """What follows the rule that gave the last verdict."""
+    for position, rule in enumerate(rules):
+        if rule is view.txn.rule:
+            return rules[position + 1 :]
+    return ()
+
+
+async def run(rules: Sequence[BuiltRule], view: View, verdict: Verdict | None) -> Verdict | None:
+    """Go on after `verdict`, the first one of the rule set, until it ends or something is final."""
+    from mtproxy.rules.verdict import Wait
+
+    while type(verdict) is Wait:
+        rest = rest_of(rules, view)
+        verdict = await verdict.run(view)
+        if verdict is None:
+            rules = rest
+            verdict = evaluate(rules, view)
+    return None if verdict is ACCEPT else verdict
