@@ -98,3 +98,7 @@ class Rewriter:
         if soft is not None and soft[0] is self.build and soft[1] == self.point:
             return None
         return _FAILED
+
+    def internal(self, _view: View) -> Verdict:
+        """Something else than a rewrite could not be done: `strict-mode` has no say."""
+        return _FAILED

@@ -26,6 +26,7 @@ class Transaction:
         "captures",
         "close",
         "extra",
+        "hints",
         "log_level",
         "own_req",
         "own_res",
@@ -68,6 +69,8 @@ class Transaction:
         self.res_added = 0
         #: `strict-mode off`: for which rule set of which proxy (see rules.rewrite)
         self.soft: tuple[Any, str] | None = None
+        #: a 103 response that the next rule goes on with
+        self.hints = b""
         #: a rule wants the client's connection to be closed behind the response
         self.close = False
         #: what single families keep, by family; None until one does

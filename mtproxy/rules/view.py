@@ -49,3 +49,6 @@ class View(Protocol):
     def dst_ip(self) -> str: ...
     @property
     def dst_port(self) -> int: ...
+
+    async def send_interim(self, message: bytes) -> None:
+        """Send an interim response to the client. Raises `stream.Stop` when it has gone."""
