@@ -32,11 +32,15 @@ class Transaction:
         "own_res",
         "payload",
         "payload_final",
+        "pending",
         "req_added",
         "req_vars",
         "res_added",
+        "res_body",
+        "res_body_complete",
         "res_captures",
         "res_payload",
+        "res_received",
         "res_vars",
         "rule",
         "soft",
@@ -49,9 +53,16 @@ class Transaction:
         self.res_vars: dict[str, Any] | None = None
         self.own_req = False
         self.own_res = False
-        #: what has been read of the request's body, for rules that look at it; None: not waited for
+        #: the content of the request's body as far as it has been read, without chunk framing;
+        #: None: the request has no body
         self.body: bytes | None = None
         self.body_complete = False
+        #: the same of the response, with what has been read behind its head as it came
+        self.res_body: bytes | None = None
+        self.res_body_complete = False
+        self.res_received = b""
+        #: the stream's own account of the request's body (stream.request_body)
+        self.pending: Any = None
         #: bytes of the request and of the response in `mode tcp`, as far as they have been read
         self.payload = b""
         self.res_payload = b""

@@ -40,6 +40,7 @@ class FrontConf:
 
     __slots__ = (
         "abortonclose",
+        "buffer_request",
         "bufsize",
         "client",
         "client_fin",
@@ -72,6 +73,7 @@ class FrontConf:
         options = proxy.options
         self.httpclose = "httpclose" in options
         self.abortonclose = "abortonclose" in options
+        self.buffer_request = "http-buffer-request" in options
         self.nolinger = "nolinger" in options
         #: what every accepted connection is set to
         self.socket_options = buffer_options(
@@ -101,9 +103,11 @@ class BackConf:
 
     __slots__ = (
         "abortonclose",
+        "buffer_request",
         "close_server",
         "connect",
         "forwardfor",
+        "http_request",
         "httpclose",
         "redispatch",
         "retries",
@@ -124,12 +128,15 @@ class BackConf:
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
         self.connect = _ms(t.connect)
+        #: how long `option http-buffer-request` waits for the body
+        self.http_request = _ms(t.http_request, t.client)
         self.tunnel = _ms(t.tunnel) if t.tunnel else 0
         options = proxy.options
         self.httpclose = "httpclose" in options
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})
         self.abortonclose = "abortonclose" in options
+        self.buffer_request = "http-buffer-request" in options
         #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch
         self.retries = proxy.retries

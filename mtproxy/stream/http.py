@@ -30,13 +30,11 @@ from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.request_body import Coming, RequestBody
 from mtproxy.stream.stream import Stop
 
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
-
-#: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
-type _Body = tuple[bytes, int, ChunkedReader | None]
 
 
 class HttpStream(HttpRules):
@@ -176,7 +174,7 @@ class HttpStream(HttpRules):
 
     async def _last_words(self, data: bytes) -> None:
         """Send `data`, then close so that the client can read it though it may still be sending."""
-        await self._send(data)
+        await self.send(data)
         await linger(self)
 
     # --- one request
@@ -193,7 +191,7 @@ class HttpStream(HttpRules):
         ruled = room.ruled
         route = room.route
         head = request.message
-        body: _Body | None = None
+        body: Coming | None = None
         here, leftover = b"", rest
         if not usual:
             try:
@@ -208,8 +206,15 @@ class HttpStream(HttpRules):
             if conf.monitor_uri is not None and _is_monitor(request.target, conf.monitor_uri):
                 return await self._monitor(request, leftover, body is None)
             if ruled:
-                self.begin_rules(request)
-                route = await self.run_request_rules()
+                pending = None
+                if not request.usual and (here or body is not None):
+                    pending = RequestBody(request, here, leftover, body)
+                self.begin_rules(request, pending)
+                try:
+                    route = await self.run_request_rules()
+                finally:
+                    if pending is not None:
+                        here, leftover, body = pending.here, pending.rest, pending.coming
                 be, bconf = route.backend, route.bconf
                 if be is None or bconf is None:
                     raise Stop(503, "SC")
@@ -286,7 +291,8 @@ class HttpStream(HttpRules):
                 received = received[end:]
             self.t_r = ctx.now - sent_at
             if ruled and (route.response or route.after):
-                response = await self.run_response_rules(route, response)
+                response = await self.run_response_rules(route, response, received)
+                received = self.txn.res_received
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay
@@ -332,7 +338,9 @@ class HttpStream(HttpRules):
             await linger(self)
         return None
 
-    def _request_body(self, request: RequestHead, rest: bytes) -> tuple[bytes, bytes, _Body | None]:
+    def _request_body(
+        self, request: RequestHead, rest: bytes
+    ) -> tuple[bytes, bytes, Coming | None]:
         """(what is here of the body and leaves with the head, what is behind the body, what a pump
         has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
         """
@@ -380,7 +388,7 @@ class HttpStream(HttpRules):
             line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
         extra = b""
-        body: _Body | None = None
+        body: Coming | None = None
         if mode == BODY_LENGTH:
             length = response.content_length
             if len(received) >= length:
@@ -459,7 +467,7 @@ class HttpStream(HttpRules):
     async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> None:
         data = self.reply_bytes(message, request, keep=keep)
         self.bytes_read += len(data)
-        await self._send(data)
+        await self.send(data)
 
     async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.

@@ -266,7 +266,7 @@ class HttpExchange(Stream):
                 if request.version == 11:
                     interim = response.message
                     self.bytes_read += len(interim)
-                    if not await self._send(interim):
+                    if not await self.send(interim):
                         raise Stop(0, "CD")
                     interims += 1
                     if not interims % _FAIR:
@@ -386,7 +386,7 @@ class HttpExchange(Stream):
             self.bytes_read = before + down.sent
 
     # --- moving
-    async def _send(self, data: bytes) -> bool:
+    async def send(self, data: bytes) -> bool:
         """Send `data` to the client; whether it took all. One that has gone, or does not read, is
         given up after `timeout client`.
         """

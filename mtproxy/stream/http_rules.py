@@ -11,13 +11,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.http.chunked import ChunkedReader
+from mtproxy.http.errors import BadMessage
 from mtproxy.http.h1_request import RequestHead
-from mtproxy.http.h1_response import ResponseHead, make_response
+from mtproxy.http.h1_response import (
+    BODY_CHUNKED,
+    BODY_LENGTH,
+    BODY_NONE,
+    ResponseHead,
+    make_response,
+)
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.reply import Message, built_in
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.verdict import DROP, Answer, Verdict
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.request_body import RequestBody, wait_for_body
 from mtproxy.stream.rules import Route, evaluate, run
 from mtproxy.stream.stream import Stop
 
@@ -33,11 +43,27 @@ class HttpRules(HttpExchange):
     __slots__ = ()
 
     # --- the request
-    def begin_rules(self, request: RequestHead) -> None:
-        """A transaction that rules will look at begins."""
+    def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
+        """A transaction that rules will look at begins. `body`: where the request has one."""
         self.txn = Transaction()
         self.request = request
         self.response = None
+        if body is not None:
+            self._note_body(body)
+
+    def _note_body(self, body: RequestBody) -> None:
+        txn = self.txn
+        txn.pending = body
+        txn.body = body.payload
+        txn.body_complete = body.complete
+
+    async def wait_for_request_body(self, until: int, at_least: int = 0) -> None:
+        """Read the request's body up to the tick `until` (see `request_body`). Raises Stop."""
+        body, request = self.txn.pending, self.request
+        if body is None or request is None or body.complete:
+            return
+        await wait_for_body(self, request, body, until, at_least)
+        self._note_body(body)
 
     async def run_request_rules(self) -> Route:
         """The frontend's rules, the choice of the backend, and its rules. Raises Stop.
@@ -47,6 +73,8 @@ class HttpRules(HttpExchange):
         room = self.room
         front = room.rules
         route = room.route
+        if self.txn.pending is not None and self.conf.buffer_request:
+            await self.wait_for_request_body(self.got_tick + self.conf.http_request)
         if front is not None:
             if front.content:
                 await self._request_set(front.content)
@@ -65,6 +93,8 @@ class HttpRules(HttpExchange):
         if be is None or bconf is None:
             return route
         self.enter_backend(be, bconf)
+        if self.txn.pending is not None and bconf.buffer_request:
+            await self.wait_for_request_body(self.got_tick + bconf.http_request)
         back = route.rules
         if back is not None:
             if back.content:
@@ -116,9 +146,16 @@ class HttpRules(HttpExchange):
         raise Stop(0, "PT", answer)
 
     # --- the response
-    async def run_response_rules(self, route: Route, response: ResponseHead) -> ResponseHead:
-        """The rules for a server's response; the response as they leave it. Raises Stop."""
+    async def run_response_rules(
+        self, route: Route, response: ResponseHead, received: bytes
+    ) -> ResponseHead:
+        """The rules for a server's response; the response as they leave it. Raises Stop.
+
+        `received` is what has been read behind its head; afterwards it is `txn.res_received`.
+        """
         self.response = response
+        self.txn.res_received = received
+        self._note_response_body(response)
         for rules in route.response:
             verdict = evaluate(rules, self)
             if verdict is not None:
@@ -126,6 +163,62 @@ class HttpRules(HttpExchange):
                 if final is not None:
                     self._refuse_by_rule(final)
         return self.run_after_rules(route.after, response)
+
+    def _note_response_body(self, response: ResponseHead) -> None:
+        """Say what is known of the response's content, for rules that look at it."""
+        txn, received = self.txn, self.txn.res_received
+        mode = response.body
+        if mode == BODY_NONE or not received:
+            txn.res_body_complete = mode == BODY_NONE or response.content_length == 0
+        elif mode == BODY_LENGTH:
+            txn.res_body = received[: response.content_length]
+            txn.res_body_complete = len(received) >= response.content_length
+        elif mode == BODY_CHUNKED:
+            reader = ChunkedReader()
+            try:
+                txn.res_body = b"".join(reader.feed(received))
+            except BadMessage:
+                txn.res_body_complete = True  # it is refused when it is forwarded
+            else:
+                txn.res_body_complete = reader.done
+        else:
+            txn.res_body = received
+
+    async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
+        """Read the response's body until it is complete, the buffer is full, or `at_least` bytes
+        are here (0: all). Raises Stop: 504 at the tick `until`.
+        """
+        ctx, task, sconn, response = self.ctx, self.task, self.sconn, self.response
+        if sconn is None or response is None:
+            return
+        txn = self.txn
+        room = self.conf.max_head - len(response.message)
+        while not txn.res_body_complete:
+            have = len(txn.res_received)
+            if have >= room or 0 < at_least <= len(txn.res_body or b""):
+                return
+            if self.up is not None and not self.up.done and not self.up_failed:
+                self._step_up()
+            if sconn.ready & READABLE:
+                try:
+                    data = sconn.recv(room - have)
+                except BlockingIOError:
+                    sconn.ready &= OUT
+                    continue
+                except OSError:
+                    data = b""
+                if not data:
+                    return  # its end, in order or not; whoever forwards it will see
+                if len(data) < room - have and not sconn.ready & ENDED:
+                    sconn.ready &= ~IN
+                txn.res_received += data
+                self._note_response_body(response)
+                continue
+            if ctx.now >= until:
+                self._count_failed_response()
+                raise Stop(504, "sD")
+            task.set_expire(until)
+            await park()
 
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""

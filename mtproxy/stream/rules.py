@@ -110,7 +110,12 @@ class Route:
         self.backend = backend
         self.bconf = bconf
         self.rules = back
-        self.ruled = front is not None or back is not None
+        self.ruled = (
+            front is not None
+            or back is not None
+            or conf.buffer_request
+            or (bconf is not None and bconf.buffer_request)
+        )
         self.usual = not (conf.logasap or conf.httpclose) and (
             bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
         )

@@ -1,0 +1,124 @@
+"""The body of a request before it is forwarded: what rules see of it, and waiting for it.
+
+`RequestBody` holds what has been read of a body that rules may look at: `here` is what leaves with
+the head, in wire form; `rest` what stands behind the body once all of it is here; `coming` what a
+pump has to read, None when nothing is left. Owner thread only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.http import replies
+from mtproxy.http.chunked import ChunkedReader
+from mtproxy.http.errors import BadMessage
+from mtproxy.http.headers import K_EXPECT
+from mtproxy.net.connection import ENDED, IN, OUT, READABLE
+from mtproxy.sched.tasklet import park
+from mtproxy.stream.stream import Stop
+
+if TYPE_CHECKING:
+    from mtproxy.http.h1_request import RequestHead
+    from mtproxy.stream.http_rules import HttpRules
+
+#: a body that is still to come: bytes that are here, bytes in all, its reader if it is chunked
+type Coming = tuple[bytes, int, ChunkedReader | None]
+
+
+class RequestBody:
+    """See the module. `payload` is the content so far, without chunk framing."""
+
+    __slots__ = ("_decoder", "_payload", "coming", "here", "rest")
+
+    def __init__(
+        self, request: RequestHead, here: bytes, rest: bytes, coming: Coming | None
+    ) -> None:
+        self.here = here
+        self.rest = rest
+        self.coming = coming
+        self._decoder = ChunkedReader() if request.chunked else None
+        self._payload = b"".join(self._decoder.feed(here)) if self._decoder is not None else b""
+
+    @property
+    def complete(self) -> bool:
+        return self.coming is None
+
+    @property
+    def payload(self) -> bytes:
+        """The content that has been read, as far as it is known."""
+        if self._decoder is not None:
+            return self._payload
+        return self.here if self.coming is None else self.coming[0]
+
+    def add(self, data: bytes, stream: HttpRules) -> None:
+        """Take more bytes of the client. Raises BadMessage."""
+        assert self.coming is not None
+        first, length, reader = self.coming
+        if reader is None:
+            first += data
+            if len(first) < length:
+                self.coming = (first, length, None)
+                return
+            self.here, self.rest, self.coming = first[:length], first[length:], None
+            stream.bytes_uploaded += length
+            return
+        assert self._decoder is not None
+        relayed = b"".join(reader.relay(data))
+        stream.bytes_uploaded += len(data) - len(reader.rest)
+        self.here += relayed
+        self._payload += b"".join(self._decoder.feed(relayed))
+        if reader.done:
+            self.rest = reader.rest
+            self.coming = None
+
+
+async def wait_for_body(
+    stream: HttpRules, request: RequestHead, body: RequestBody, until: int, at_least: int
+) -> None:
+    """Read until the body is complete, the buffer is full, or `at_least` bytes are here (0: all).
+
+    Manual 4.2, `http-request wait-for-body`. Raises Stop: 408 at the tick `until`, 400 for what is
+    no body and for a client that leaves.
+    """
+    if body.complete:
+        return
+    ctx, conn, task = stream.ctx, stream.conn, stream.task
+    room = stream.conf.max_head - len(request.message)
+    if request.expect_continue and not body.payload:
+        await greet(stream, request)
+    task.set_expire(until)
+    while not body.complete:
+        have = len(body.payload)
+        if have >= room or 0 < at_least <= have:
+            break
+        if conn.ready & READABLE:
+            try:
+                data = conn.recv(max(1, min(stream.conf.bufsize, room - have)))
+            except BlockingIOError:
+                conn.ready &= OUT
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                raise Stop(400, "CR")
+            if not conn.ready & ENDED and len(data) < min(stream.conf.bufsize, room - have):
+                conn.ready &= ~IN
+            try:
+                body.add(data, stream)
+            except BadMessage:
+                raise Stop(400, "PR") from None
+            continue
+        if ctx.now >= until:
+            stream.t_R = -1
+            raise Stop(408, "cR")
+        await park()
+    stream.t_R = ctx.now - stream.got_tick
+
+
+async def greet(stream: HttpRules, request: RequestHead) -> None:
+    """Ask for the body that the client holds back, in place of the server (RFC 9110 10.1.1)."""
+    if not await stream.send(replies.CONTINUE):
+        raise Stop(400, "CR")
+    head = stream.txn.own_request(stream)
+    head.headers = [header for header in head.headers if header[3] != K_EXPECT]
+    head.expect_continue = False
