@@ -8,11 +8,12 @@ builds its own runtime objects from it. Times are integer milliseconds, sizes ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules
+from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
 
 
 class AddressKind(Enum):
@@ -248,6 +249,8 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
+    errors: Mapping[int, ReplySpec] = field(default_factory=dict)
 
     @property
     def is_frontend(self) -> bool:
@@ -323,6 +326,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `http-errors` sections by name: responses by status
+    http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

@@ -85,8 +85,7 @@ def _with_fields(
         raise BadStored("message payload not expected")
     if not bodyless and length is not None and length != len(body):
         raise BadStored(
-            "payload size does not match the announced content-length"
-            f" ({len(body)} != {length})"
+            f"payload size does not match the announced content-length ({len(body)} != {length})"
         )
     if length is None and not bodyless:
         close = True

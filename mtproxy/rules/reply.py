@@ -175,5 +175,3 @@ def build_reply(spec: ReplySpec, build: Build) -> Reply:
 def build_errors(specs: Mapping[int, ReplySpec], build: Build) -> dict[int, Reply]:
     """This thread's replies in place of the built-in ones of a proxy, by status."""
     return {status: build_reply(spec, build) for status, spec in specs.items()}
-
-

@@ -170,9 +170,7 @@ def _file(reader: RuleReader) -> bytes:
     except ConfigError as error:
         raise reader.error(error.message, path) from None
     if len(data) > bufsize:
-        raise reader.error(
-            f"file '{path}' exceeds the buffer size ({len(data)} > {bufsize})", path
-        )
+        raise reader.error(f"file '{path}' exceeds the buffer size ({len(data)} > {bufsize})", path)
     return data
 
 

@@ -31,7 +31,7 @@ _START_AND_END: Final = 28 + 8 + 9
 _BLOCK: Final = 8
 
 #: an internal error: 500, or what the proxies have in its place
-_FAILED: Final = Answer(ErrorReply(500), error=True)
+FAILED: Final = Answer(ErrorReply(500), error=True)
 #: a request that a rule cannot work on
 INVALID: Final = Answer(ErrorReply(400), bad=True)
 
@@ -97,8 +97,8 @@ class Rewriter:
         soft = view.txn.soft
         if soft is not None and soft[0] is self.build and soft[1] == self.point:
             return None
-        return _FAILED
+        return FAILED
 
     def internal(self, _view: View) -> Verdict:
         """Something else than a rewrite could not be done: `strict-mode` has no say."""
-        return _FAILED
+        return FAILED

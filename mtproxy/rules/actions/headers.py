@@ -1,4 +1,4 @@
-"""Changes of headers: set-header, add-header, del-header, replace-header, replace-value, set-status,
+"""Changes of heads: set-header, add-header, del-header, replace-header, replace-value, set-status,
 strict-mode, early-hint (manual 4.2).
 
 All but the last two work on requests and responses alike. Names are lower-cased, as HAProxy writes
@@ -381,6 +381,16 @@ def _build_status(args: _Status, build: Build) -> Act:
         head.status = status
         head.reason = reason
         view.status = status
+        request = view.request
+        if request is not None and (mode := head.body_mode(request.method)) != head.body:
+            # what the server sends behind its head is not what this status has
+            head.body = mode
+            head.usual = head.keep_alive = False
+        if status < 200 or status == 204:
+            # RFC 9110 section 8.6: such a response does not speak of a body
+            head.headers = [
+                (one[0], one[1], b"", one[3]) if one[0] in FRAMING else one for one in head.headers
+            ]
         return None
 
     return act
