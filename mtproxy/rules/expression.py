@@ -6,7 +6,8 @@ own, when they are converters' names). Types are checked here: what cannot be co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
@@ -19,7 +20,7 @@ from mtproxy.rules.types import Type, Value
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
-    from mtproxy.rules.tables import Convert, Evaluate, Fetch
+    from mtproxy.rules.tables import Convert, Evaluate, Every, Fetch
     from mtproxy.rules.view import View
 
 
@@ -31,20 +32,23 @@ def parse_expression(
 ) -> Expression:
     """The expression at the reader's cursor, which moves behind it. Raises ConfigError."""
     word = reader.value("a sample fetch")
-    name, texts, at = split_call(word, 0)
+    call = split_call(word, 0)
+    name = call.name
     fetch = find_fetch(name, reader, word, acl=acl)
-    args = typed(name, texts, fetch.args, reader)
+    args = typed(call, fetch.args, reader, word)
     if fetch.check is not None and (wrong := fetch.check(args)) is not None:
         raise reader.error(f"'{name}' : {wrong}", word)
-    converters, kind = _converters(reader, word, at, fetch.out)
+    converters, kind = _converters(reader, word, call.end, fetch.out)
     if to is not None and not can_cast(kind, to):
         raise reader.error(f"'{word}' gives {kind}, which cannot be used as {to}", word)
-    return Expression(word, Call(name, args), tuple(converters), kind)
+    return Expression(word, Call(fetch.name, args), tuple(converters), kind)
 
 
 def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
     """The table's entry, if it can be used where the reader stands. Raises ConfigError."""
     fetch = registry.FETCHES.get(name)
+    if acl and fetch is not None and fetch.acl is not None:
+        fetch = registry.FETCHES[fetch.acl]
     if fetch is None or (fetch.acl_only and not acl):
         known = [one for one, entry in registry.FETCHES.items() if acl or not entry.acl_only]
         raise ConfigError(
@@ -77,7 +81,7 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
             word, at = reader.next(), 0
         elif word[at] == ",":
             at += 1
-            if at == len(word):
+            if at == len(word) or word[at] == ",":
                 continue
         elif calls or at:
             raise ConfigError(
@@ -87,7 +91,8 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 offset=at,
             )
         start = at
-        name, texts, at = split_call(word, at)
+        call = split_call(word, at)
+        name, at = call.name, call.end
         converter = registry.CONVERTERS.get(name)
         if converter is None:
             raise ConfigError(
@@ -110,7 +115,7 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 word=word,
                 offset=start,
             )
-        args = typed(name, texts, converter.args, reader)
+        args = typed(call, converter.args, reader, word)
         if converter.check is not None and (wrong := converter.check(args)) is not None:
             raise ConfigError(
                 f"'{reader.title}' : invalid args in converter '{name}' : {wrong}",
@@ -119,11 +124,16 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
             )
         calls.append(Call(name, args))
         kind = converter.gives
-        if kind is Type.ANY and converter.takes is not Type.ANY:
-            kind = Type.ANY
 
 
 # --- running
+
+
+#: what a converter takes as it is: bytes and truth values are binary and numbers to it. As in
+#: HAProxy, what leaves parts of its input as they were (`bytes`) leaves its type, too.
+_GOOD_ENOUGH: Final = frozenset(
+    {(Type.STR, Type.BIN), (Type.METH, Type.BIN), (Type.BOOL, Type.SINT), (Type.SINT, Type.BOOL)}
+)
 
 
 def build_expression(expression: Expression, build: Build, to: Type | None = None) -> Evaluate:
@@ -134,17 +144,53 @@ def build_expression(expression: Expression, build: Build, to: Type | None = Non
     else:
         assert fetch.call is not None
         value = fetch.call
-    kind = fetch.out
+    return _chain(value, _steps(expression, fetch.out, build, to))
+
+
+def build_every(expression: Expression, build: Build, to: Type | None = None) -> Every | None:
+    """This thread's function for all values that an ACL compares, each of them cast to `to`.
+
+    None where there is but one: `build_expression` is for that. What a converter refuses ends the
+    list, as in HAProxy.
+    """
+    fetch = registry.FETCHES[expression.fetch.name]
+    if fetch.every is None:
+        return None
+    every = fetch.every(expression.fetch.args, build)
+    if every is None:
+        return None
+    steps = _steps(expression, fetch.out, build, to)
+    if not steps:
+        return every
+    values_of = every
+
+    def converted(view: View) -> Iterator[Value]:
+        for value in values_of(view):
+            result: Value | None = value
+            for step in steps:
+                if result is None:
+                    return
+                result = step(result, view)
+            if result is None:
+                return
+            yield result
+
+    return converted
+
+
+def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) -> list[Convert]:
+    """The converters behind a fetch that gives `kind`, with the casts between them."""
     steps: list[Convert] = []
     for call in expression.converters:
         converter = registry.CONVERTERS[call.name]
         assert converter.make is not None
-        steps += _cast_step(kind, converter.takes)
+        if (kind, converter.takes) not in _GOOD_ENOUGH:
+            steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
         kind = converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
-    return _chain(value, steps)
+    return steps
 
 
 def _cast_step(source: Type, target: Type) -> list[Convert]:
