@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
+from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, ReplySpec, Rule
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -201,16 +201,21 @@ class ProxyDraft:
     disabled: bool = False
     description: str | None = None
     monitor_uri: str | None = None
-    keepalive_probes: dict[str, int] = field(default_factory=dict)
+    #: replies in place of the built-in ones, by status
+    errors: dict[int, ReplySpec] = field(default_factory=dict)
+    keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    #: the `defaults` that it started from
+    base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
+        self.base = defaults
         for item in fields(self):
-            if item.name in ("kind", "name", "location", "id"):
+            if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
             if isinstance(value, (list, dict, set, RulesDraft)):
@@ -271,6 +276,7 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
+            errors=dict(self.errors),
             cookie=self.cookie,
             **self.keepalive_probes,
         )

@@ -24,6 +24,7 @@ class Frontend:
 
     __slots__ = (
         "counters",
+        "errors",
         "last_error",
         "load",
         "log",
@@ -48,6 +49,8 @@ class Frontend:
         side_counters.append(self.counters)
         #: the counters of all threads; complete before traffic starts
         self.side_counters = side_counters
+        #: replies in place of the built-in ones by status, see rules.reply
+        self.errors: dict[int, Any] = {}
         #: the last request that was refused
         self.last_error: BadCapture | None = None
         self.load = Load(self.counters, side_counters)

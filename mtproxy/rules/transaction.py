@@ -62,6 +62,8 @@ class Transaction:
     rule: Any = None
     #: what single families keep, by family; None until one does
     extra: dict[str, Any] | None = None
+    #: timeouts (ms) and retries of the backend that were set before it was chosen
+    limits: dict[str, int] | None = None
     #: persistence cookie: the letters of the log for request and response, and its dates (s)
     cookie_state = "--"
     cookie_dates = (0, 0)
@@ -69,6 +71,15 @@ class Transaction:
     direct = False
     #: `ignore-persist`
     ignore_persist = False
+    #: bytes that rewriting rules have added to the heads
+    req_added = 0
+    res_added = 0
+    #: `strict-mode off`: for which rule set of which proxy (see rules.rewrite)
+    soft: tuple[Any, str] | None = None
+    #: a 103 response that the next rule goes on with
+    hints = b""
+    #: a rule wants the client's connection to be closed behind the response
+    close = False
 
     def own_request(self, view: View) -> RequestHead:
         """The request's head as this stream's own, to be changed. There must be one."""

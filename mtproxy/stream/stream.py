@@ -220,6 +220,9 @@ class Stream:
     async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
         """See `rules.view`."""
 
+    async def send_interim(self, message: bytes) -> None:
+        """See `rules.view`."""
+
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
         """Store how many sessions there are for the log line, and the highest number so far: each
@@ -313,6 +316,15 @@ class Stream:
         self.bconf = bconf
         self.backend = be.name
         be.counters.conn_cur += 1
+
+    def set_limit(self, name: str, value: int) -> None:
+        """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
+        if name in ("client", "tarpit"):
+            self.conf = self.conf.changed(name, value)
+        elif self.be is not None:
+            self.bconf = self.bconf.changed(name, value)
+        else:
+            self.txn.limits = {**(self.txn.limits or {}), name: value}
 
     def leave_backend(self) -> None:
         """Account for the end of the transaction's stay in its backend; keep the names for logs."""
