@@ -20,6 +20,7 @@ from mtproxy.http.cache import (
     block_wire,
 )
 from mtproxy.http.errors import BadMessage
+from mtproxy.http.fields import NO_INDEX
 from mtproxy.http.framing import (
     lists_websocket,
     parse_lines,
@@ -80,6 +81,7 @@ class RequestHead:
         "expect_continue",
         "headers",
         "host",
+        "index",
         "keep_alive",
         "message",
         "method",
@@ -102,6 +104,8 @@ class RequestHead:
     upgrade: bytes | None
     expect_continue: bool
     host: bytes | None
+    #: see http.fields
+    index: dict[bytes, list[bytes]] | None
     start_line: bytes
     start_wire: bytes
     wire: bytes
@@ -115,6 +119,7 @@ class RequestHead:
         other.target = self.target
         other.version = self.version
         other.headers = self.headers.copy()
+        other.index = NO_INDEX
         other.content_length = self.content_length
         other.chunked = self.chunked
         other.keep_alive = self.keep_alive
@@ -182,6 +187,7 @@ def parse_request_head(data: bytes, cache: HeadCache) -> RequestHead:
     ) = fields
     # the list in the cache stays as it is
     head.headers = headers.copy()
+    head.index = None
     head.message = head.start_wire + head.wire
     head.usual = (
         head.keep_alive

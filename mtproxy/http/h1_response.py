@@ -18,6 +18,7 @@ from mtproxy.http.cache import (
     block_wire,
 )
 from mtproxy.http.errors import BadMessage
+from mtproxy.http.fields import NO_INDEX
 from mtproxy.http.framing import lists_websocket, parse_lines, scan_fields, without
 from mtproxy.http.headers import (
     CONNECTION_CLOSE,
@@ -75,6 +76,7 @@ class ResponseHead:
         "chunked",
         "content_length",
         "headers",
+        "index",
         "keep_alive",
         "message",
         "reason",
@@ -91,6 +93,8 @@ class ResponseHead:
     reason: bytes
     version: int
     headers: list[Header]
+    #: see http.fields
+    index: dict[bytes, list[bytes]] | None
     content_length: int
     chunked: bool
     keep_alive: bool
@@ -109,6 +113,7 @@ class ResponseHead:
         other.reason = self.reason
         other.version = self.version
         other.headers = self.headers.copy()
+        other.index = NO_INDEX
         other.content_length = self.content_length
         other.chunked = self.chunked
         other.keep_alive = self.keep_alive
@@ -199,6 +204,7 @@ def parse_response_head(data: bytes, request_method: bytes, cache: HeadCache) ->
     headers, length, chunked, head.keep_alive, head.upgrade = fields
     # the list in the cache stays as it is
     head.headers = headers.copy()
+    head.index = None
     head.content_length = length
     head.chunked = chunked
     if request_method == b"GET" and rule < _NOT_MODIFIED:

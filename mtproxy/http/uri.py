@@ -49,6 +49,18 @@ def split_port(host: bytes) -> tuple[bytes, bytes]:
     return host[:colon], host[colon:]
 
 
+def path_and_query(target: bytes) -> bytes | None:
+    """What a target says of the resource alone, from the path's first slash on.
+
+    None where there is no path: `*`, an authority, an absolute URI that ends with its authority.
+    """
+    if target[:1] == b"/":
+        return target
+    _, mark, rest = target.partition(b"://")
+    slash = rest.find(b"/") if mark else -1
+    return rest[slash:] if slash >= 0 else None
+
+
 def agree(target: bytes, form: int, host: bytes | None) -> tuple[bytes, bytes | None]:
     """Check that the authority in a target names what Host names; returns both as they go on.
 

@@ -16,13 +16,13 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, PatternSpec, Term
 from mtproxy.rules import patterns, registry
 from mtproxy.rules.casts import can_cast
-from mtproxy.rules.expression import build_expression, parse_expression
-from mtproxy.rules.types import Type
+from mtproxy.rules.expression import build_every, build_expression, parse_expression
+from mtproxy.rules.types import Type, Value
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
-    from mtproxy.rules.tables import Test
+    from mtproxy.rules.tables import Every, Test
     from mtproxy.rules.view import View
 
 #: results of an undecided test
@@ -82,9 +82,8 @@ def parse_acl(reader: RuleReader) -> AclLine:
 def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
     """`words`: fetch, flags, patterns; nothing else."""
     inner = _sub_reader(reader, words)
-    name = inner.peek().partition("(")[0].partition(",")[0]
     expression = parse_expression(inner, acl=True)
-    entry = registry.FETCHES[name]
+    entry = registry.FETCHES[expression.fetch.name]
     match = entry.match if not expression.converters or entry.acl_only else None
     spec = _parse_patterns(inner, Type(expression.type), match)
     return AclLine(" ".join(words), expression, spec)
@@ -255,6 +254,9 @@ def build_acl(line: AclLine, build: Build) -> Test:
     spec = line.patterns
     match = patterns.matcher(spec, build)
     if spec.match == "found" and match is None:
+        found = build_every(line.expression, build)
+        if found is not None:
+            return _any_at_all(found)
         fetch = build_expression(line.expression, build)
         return lambda view: fetch(view) is not None
     value_of = build_expression(line.expression, build, patterns.takes(spec.match))
@@ -264,10 +266,34 @@ def build_acl(line: AclLine, build: Build) -> Test:
             return lambda view: bool(value_of(view))
         return lambda _view: False
     matches = match
+    every = build_every(line.expression, build, patterns.takes(spec.match))
+    if every is not None:
+        return _any_of_values(every, matches)
 
     def test(view: View) -> bool:
         value = value_of(view)
         return value is not None and matches(value)
+
+    return test
+
+
+def _any_at_all(every: Every) -> Test:
+    def test(view: View) -> bool:
+        for _value in every(view):
+            return True
+        return False
+
+    return test
+
+
+def _any_of_values(every: Every, matches: Callable[[Value], bool]) -> Test:
+    """Whether one of several values matches: all parts of a header, all cookies of a name."""
+
+    def test(view: View) -> bool:
+        for value in every(view):  # noqa: SIM110
+            if matches(value):
+                return True
+        return False
 
     return test
 

@@ -82,9 +82,12 @@ def _unescape(char: str) -> str:
 def typed(
     name: str, texts: Sequence[str] | None, specs: tuple[Arg, ...], reader: RuleReader
 ) -> tuple[object, ...]:
-    """The arguments of `name` as values, one for each of `specs` (None for missing ones)."""
+    """The arguments of `name` as values, one for each of `specs` (None for missing ones).
+
+    An optional string that is empty but was given, as in `hdr()`, is an empty one.
+    """
     given = list(texts or ())
-    if given == [""] and not (specs and not specs[0].optional):
+    if given == [""] and (not specs or (specs[0].optional and specs[0].kind is not ArgKind.STR)):
         given = []
     needed = sum(not spec.optional for spec in specs)
     if len(given) < needed:
@@ -104,7 +107,9 @@ def typed(
     for position, spec in enumerate(specs):
         if position >= len(given) or (given[position] == "" and spec.optional):
             values.append(None)
-            if position < len(given) and spec.kind in _NAMES:
+            if position < len(given) and spec.kind is ArgKind.STR:
+                values[-1] = b""
+            elif position < len(given) and spec.kind in _NAMES:
                 values[-1] = _value(spec.kind, "", name, reader)
         else:
             try:

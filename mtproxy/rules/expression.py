@@ -6,6 +6,7 @@ own, when they are converters' names). Types are checked here: what cannot be co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
@@ -19,7 +20,7 @@ from mtproxy.rules.types import Type, Value
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
-    from mtproxy.rules.tables import Convert, Evaluate, Fetch
+    from mtproxy.rules.tables import Convert, Evaluate, Every, Fetch
     from mtproxy.rules.view import View
 
 
@@ -39,12 +40,14 @@ def parse_expression(
     converters, kind = _converters(reader, word, at, fetch.out)
     if to is not None and not can_cast(kind, to):
         raise reader.error(f"'{word}' gives {kind}, which cannot be used as {to}", word)
-    return Expression(word, Call(name, args), tuple(converters), kind)
+    return Expression(word, Call(fetch.name, args), tuple(converters), kind)
 
 
 def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
     """The table's entry, if it can be used where the reader stands. Raises ConfigError."""
     fetch = registry.FETCHES.get(name)
+    if acl and fetch is not None and fetch.acl is not None:
+        fetch = registry.FETCHES[fetch.acl]
     if fetch is None or (fetch.acl_only and not acl):
         known = [one for one, entry in registry.FETCHES.items() if acl or not entry.acl_only]
         raise ConfigError(
@@ -134,7 +137,42 @@ def build_expression(expression: Expression, build: Build, to: Type | None = Non
     else:
         assert fetch.call is not None
         value = fetch.call
-    kind = fetch.out
+    return _chain(value, _steps(expression, fetch.out, build, to))
+
+
+def build_every(expression: Expression, build: Build, to: Type | None = None) -> Every | None:
+    """This thread's function for all values that an ACL compares, each of them cast to `to`.
+
+    None where there is but one: `build_expression` is for that. What a converter refuses ends the
+    list, as in HAProxy.
+    """
+    fetch = registry.FETCHES[expression.fetch.name]
+    if fetch.every is None:
+        return None
+    every = fetch.every(expression.fetch.args, build)
+    if every is None:
+        return None
+    steps = _steps(expression, fetch.out, build, to)
+    if not steps:
+        return every
+    values_of = every
+
+    def converted(view: View) -> Iterator[Value]:
+        for value in values_of(view):
+            result: Value | None = value
+            for step in steps:
+                if result is None:
+                    return
+                result = step(result, view)
+            if result is None:
+                return
+            yield result
+
+    return converted
+
+
+def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) -> list[Convert]:
+    """The converters behind a fetch that gives `kind`, with the casts between them."""
     steps: list[Convert] = []
     for call in expression.converters:
         converter = registry.CONVERTERS[call.name]
@@ -144,7 +182,7 @@ def build_expression(expression: Expression, build: Build, to: Type | None = Non
         kind = converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
-    return _chain(value, steps)
+    return steps
 
 
 def _cast_step(source: Type, target: Type) -> list[Convert]:

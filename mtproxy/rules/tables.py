@@ -7,7 +7,7 @@ functions that belong to that thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: what a thread evaluates: the value for this stream, None if there is none (yet)
 type Evaluate = Callable[[View], Value | None]
+#: all values that an ACL compares, where a fetch has several
+type Every = Callable[[View], Iterable[Value]]
 #: one step behind a fetch
 type Convert = Callable[[Value, View], Value | None]
 #: a condition or an ACL
@@ -82,7 +84,9 @@ class Fetch:
 
     `needs` are alternatives (see `points.Point.missing`). `match` is the default match method of
     an ACL whose keyword has one of its own ("path_beg" is "path" with "beg"): such keywords are
-    entries with `acl_only`.
+    entries with `acl_only`. `every`: in ACLs, all values are compared instead of the one that
+    `call` or `make` would give; it returns None where the arguments choose a single one. `acl`:
+    in ACLs, the name stands for this entry.
     """
 
     name: str
@@ -92,6 +96,8 @@ class Fetch:
     make: Callable[[tuple[Any, ...], Build], Evaluate] | None = None
     args: tuple[Arg, ...] = ()
     check: ArgCheck | None = None
+    every: Callable[[tuple[Any, ...], Build], Every | None] | None = None
+    acl: str | None = None
     #: the match method of an ACL that names none; None: by the type
     match: str | None = None
     acl_only: bool = False

@@ -39,6 +39,7 @@ class Transaction:
         "res_received",
         "res_vars",
         "rule",
+        "sniffed",
         "txn_vars",
     )
 
@@ -61,6 +62,8 @@ class Transaction:
         #: bytes of the request and of the response in `mode tcp`, as far as they have been read
         self.payload = b""
         self.res_payload = b""
+        #: the head of a request that was found in `payload`
+        self.sniffed: RequestHead | None = None
         #: nothing more will come in the direction being looked at
         self.payload_final = False
         #: captured values by slot

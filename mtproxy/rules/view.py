@@ -37,6 +37,8 @@ class View(Protocol):
     client_port: int
     accept_ms: int
     retries: int
+    #: no request came before on this connection
+    first: bool
     status: int
     txn: Transaction
     request: RequestHead | None

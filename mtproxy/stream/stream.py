@@ -123,6 +123,8 @@ class Stream:
     be: Backend | None
     conf: FrontConf
     fe: Frontend
+    #: the transaction is the first one of its connection
+    first = True
     listener: ListenerRoom
     captured_request_headers: Sequence[bytes | None]
     captured_response_headers: Sequence[bytes | None]
