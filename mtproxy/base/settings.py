@@ -13,6 +13,7 @@ from enum import Enum
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import ProxyRules
+from mtproxy.base.sticktable import StickTableSettings
 
 
 class AddressKind(Enum):
@@ -120,6 +121,8 @@ class ServerSettings:
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
     log_proto: str = "legacy"
+    #: no stick table remembers the server
+    non_stick: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,7 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    stick_table: StickTableSettings | None = None
 
     @property
     def is_frontend(self) -> bool:

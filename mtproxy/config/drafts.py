@@ -26,6 +26,7 @@ from mtproxy.base.settings import (
     StatsSocket,
     Timeouts,
 )
+from mtproxy.base.sticktable import StickRule, StickTableSettings
 
 NOWHERE = Location("", 0)
 
@@ -66,6 +67,7 @@ class ServerDraft:
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
+    non_stick: bool = False
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -100,6 +102,7 @@ class ServerDraft:
             rise=self.rise,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
+            non_stick=self.non_stick,
         )
 
 
@@ -131,6 +134,7 @@ class RulesDraft:
     use_backend: list[Choice] = field(default_factory=list)
     use_server: list[Choice] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
+    stick: list[StickRule] = field(default_factory=list)
     inspect_delay: int | None = None
     response_delay: int | None = None
     #: what has to exist when everything has been read
@@ -155,6 +159,7 @@ class RulesDraft:
             use_backend=tuple(self.use_backend),
             use_server=tuple(self.use_server),
             monitor_fail=tuple(self.monitor_fail),
+            stick=tuple(self.stick),
             inspect_delay=self.inspect_delay,
             response_delay=self.response_delay,
         )
@@ -196,6 +201,7 @@ class ProxyDraft:
     keepalive_probes: dict[str, int] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    stick_table: StickTableSettings | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -259,6 +265,7 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
+            stick_table=self.stick_table,
             **self.keepalive_probes,
         )
 

@@ -19,13 +19,20 @@ called with a lock held, unless said so.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mtproxy.base.sticktable import StickTableSettings
+from mtproxy.base.sticktable import Stored
 from mtproxy.proxy.sticktable_layout import EXPIRE, USES, Cells, Layout
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import Settings
+    from mtproxy.base.sticktable import StickTableSettings
+    from mtproxy.proxy.sticktable_side import TableSide
+    from mtproxy.sched.context import ThreadContext
 
 SHARDS: Final = 64
 _MASK = SHARDS - 1
@@ -100,7 +107,16 @@ class Shard:
 class StickTable:
     """One table. `expiry` is told when the first entry of an empty table comes."""
 
-    __slots__ = ("_count_lock", "_used", "expiry", "layout", "name", "settings", "shards")
+    __slots__ = (
+        "_count_lock",
+        "_sides",
+        "_used",
+        "expiry",
+        "layout",
+        "name",
+        "settings",
+        "shards",
+    )
 
     def __init__(self, settings: StickTableSettings) -> None:
         self.settings = settings
@@ -111,6 +127,17 @@ class StickTable:
         self._used = 0
         #: a `sticktable_expiry.TableExpiry`, where entries expire
         self.expiry: Any = None
+        #: by tid; each thread adds its own
+        self._sides: dict[int, TableSide] = {}
+
+    def side(self, ctx: ThreadContext) -> TableSide:
+        """The calling thread's own access to the table."""
+        side = self._sides.get(ctx.tid)
+        if side is None:
+            from mtproxy.proxy.sticktable_side import TableSide
+
+            side = self._sides[ctx.tid] = TableSide(self, ctx)
+        return side
 
     @property
     def used(self) -> int:
@@ -301,3 +328,26 @@ class StickTable:
                 assert entry.cells[USES] >= 0
                 assert len(entry.cells) == len(self.layout.template)
         assert total == self._used <= self.settings.size, (total, self._used)
+
+
+def make_tables(settings: Settings) -> dict[str, StickTable]:
+    """All tables of a configuration by name, in its order. Main thread, before the others start.
+
+    A table that `stick` rules use stores the server, whatever its line says.
+    """
+    sticky = {
+        rule.table or proxy.name
+        for proxy in settings.proxies
+        if not proxy.disabled
+        for rule in proxy.rules.stick
+    }
+    tables = {}
+    for proxy in settings.proxies:
+        table = proxy.stick_table
+        if table is None:
+            continue
+        if table.name in sticky:
+            extra = (Stored("server_id"), Stored("server_key"))
+            table = replace(table, store=table.store + extra)
+        tables[table.name] = StickTable(table)
+    return tables

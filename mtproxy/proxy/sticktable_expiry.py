@@ -12,6 +12,7 @@ lock of a shard, or the deque's own, between their two steps.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.sticktable import StickTable
@@ -75,3 +76,10 @@ class TableExpiry:
         self.resting.append(self)
         if table.used:
             self.arm(now, tid)
+
+
+def start_expiry(
+    tables: Iterable[StickTable], wait_queue: WaitQueueBase[TableExpiry]
+) -> list[TableExpiry]:
+    """Let the entries of all tables expire. Once, before traffic or after it has begun."""
+    return [TableExpiry(table, wait_queue) for table in tables if table.settings.expire]

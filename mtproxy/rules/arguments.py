@@ -90,6 +90,8 @@ def typed(
     if given == [""] and (not specs or (specs[0].optional and specs[0].kind is not ArgKind.STR)):
         given = []
     needed = sum(not spec.optional for spec in specs)
+    if not given and needed and specs[0].kind in _NAMES:
+        given = [""]  # the current one
     if len(given) < needed:
         raise ConfigError(
             f"missing arguments (got {len(given)}/{needed}), type '{specs[len(given)].kind}'"

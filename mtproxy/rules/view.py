@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
 
 
@@ -46,6 +47,10 @@ class View(Protocol):
     may_change: bool
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
+    #: what the connection tracks in stick tables; None: nothing so far
+    tracking: Tracking | None
+    #: keys that the server is noted for when it answers
+    stick_keys: list[Any] | None
 
     async def wait_for_request_body(self, until: int, at_least: int) -> None: ...
     async def wait_for_response_body(self, until: int, at_least: int) -> None: ...

@@ -25,6 +25,7 @@ from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
+    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -205,6 +206,16 @@ def shed_idle(ctx: ThreadContext) -> bool:
                 srv.return_permits(1)
                 found = True
     return found
+
+
+def pick_sticky(stream: Stream, be: Backend) -> Server | None:
+    """The server that `stick` rules or else the balancing algorithm choose; it is taken."""
+    assert be.sticking is not None
+    srv = be.sticking.choose(stream)
+    if srv is None:
+        return be.pick(stream.ctx)
+    srv.take()
+    return srv
 
 
 async def connect(stream: Stream) -> Connection:

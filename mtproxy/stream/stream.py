@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
     from mtproxy.rules.verdict import Answer
     from mtproxy.sched.context import ThreadContext
@@ -100,6 +101,7 @@ class Stream:
         "srv_queue",
         "started",
         "status",
+        "stick_keys",
         "t_R",
         "t_a",
         "t_c",
@@ -113,6 +115,7 @@ class Stream:
         "term_state",
         "tls_cipher",
         "tls_version",
+        "tracking",
         "txn",
         "unique_id",
     )
@@ -175,6 +178,8 @@ class Stream:
         self.request = self.response = None
         self.may_change = False
         self.sess_vars: dict[str, Any] | None = None
+        self.tracking: Tracking | None = None
+        self.stick_keys: list[Any] | None = None
         self.begin(ctx.now)
 
     # --- one transaction
@@ -280,6 +285,8 @@ class Stream:
 
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
+        if self.tracking is not None:
+            self.tracking.end_session()
         self.drop_server()
         self.leave_backend()
         self.conn.close()
@@ -363,6 +370,8 @@ class Stream:
             self.logged = True
             self.note_loads(self.ctx.now)
             log(self)
+        if self.tracking is not None:
+            self.tracking.end_transaction(uploaded, read)
 
     # --- client state
     @property

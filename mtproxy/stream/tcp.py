@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtproxy.stream.connect import connect
+from mtproxy.stream.connect import connect, pick_sticky
 from mtproxy.stream.pump import Pump
 from mtproxy.stream.stream import Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -30,7 +30,7 @@ class TcpStream(Stream):
                 raise Stop(503, "SC")
             self.enter_backend(be, bconf)
             self.t_w = 0
-            srv = be.pick(ctx)
+            srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be)
             if srv is None:
                 self.t_w = -1
                 be.counters.cum_sess += 1
@@ -39,6 +39,8 @@ class TcpStream(Stream):
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
+            if be.sticking is not None:
+                be.sticking.store(self)
             conf = self.conf
             if conf.log_at_connect:
                 self._log_now()

@@ -75,7 +75,7 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
             return
         key = value(view)
         if key is not None:
-            entry = start(key if to_key is None else to_key(key), event)  # type: ignore[arg-type]
+            entry = start(key if to_key is None else to_key(key), event)
             if entry is not None:
                 stream[number] = (side, entry, backend)
 
