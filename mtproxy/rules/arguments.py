@@ -8,18 +8,20 @@ Main thread, at load.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
+from mtproxy.base.units import UnitError, parse_size, parse_time
 from mtproxy.rules.tables import Arg, ArgKind
-from mtproxy.rules.types import INT_MAX, INT_MIN, Ip4, Ip6, parse_ip
+from mtproxy.rules.types import Ip4, Ip6, clamp, parse_ip
 
 if TYPE_CHECKING:
     from mtproxy.rules.reader import RuleReader
 
 _STOPS = "(),"
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", " ": " ", '"': '"', "'": "'"}
 _NAMES = {
     ArgKind.FRONTEND: "frontend",
     ArgKind.BACKEND: "backend",
@@ -27,103 +29,122 @@ _NAMES = {
     ArgKind.TABLE: "table",
     ArgKind.USERLIST: "userlist",
 }
+_MAY_BE_EMPTY = (ArgKind.STR, *_NAMES)
+_integer = re.compile(r"[+-]?[0-9]*").fullmatch
 SCOPES = ("proc", "sess", "txn", "req", "res", "check")
 
 
-def split_call(text: str, at: int) -> tuple[str, list[str] | None, int]:
-    """The call that begins at `at`: its name, its arguments (None: no parenthesis), its end."""
+@dataclass(frozen=True, slots=True)
+class CallText:
+    """One call in a text: `args` is None without a parenthesis; `places` says where each begins."""
+
+    name: str
+    args: tuple[str, ...] | None
+    places: tuple[int, ...]
+    start: int
+    end: int
+
+
+def split_call(text: str, at: int) -> CallText:
+    """The call that begins at `at`. Raises ConfigError where a parenthesis is not closed.
+
+    Quotes of both kinds join what is between them to the argument. Outside of single quotes a
+    backslash makes \\n, \\r and \\t what they are in C and takes the meaning from quotes, blanks
+    and backslashes; before everything else it stands for itself.
+    """
     end = at
     while end < len(text) and text[end] not in _STOPS:
         end += 1
     name = text[at:end]
     if end >= len(text) or text[end] != "(":
-        return name, None, end
+        return CallText(name, None, (), at, end)
     args: list[str] = []
     current: list[str] = []
+    places = [end + 1]
     position = end + 1
     quote = ""
-    while True:
-        if position >= len(text):
-            what = "quote" if quote else "')'"
-            raise ConfigError(
-                f"missing closing {what} after '{name}(' in '{text}'",
-                word=text,
-                offset=position,
-            )
+    while position < len(text):
         char = text[position]
         position += 1
-        if quote:
-            if char == quote:
-                quote = ""
-            elif char == "\\" and quote == '"' and position < len(text):
-                current.append(_unescape(text[position]))
-                position += 1
-            else:
-                current.append(char)
-        elif char in "\"'":
+        if char == quote:
+            quote = ""
+        elif char in "\"'" and not quote:
             quote = char
-        elif char == "\\" and position < len(text):
-            current.append(_unescape(text[position]))
+        elif char == "\\" and quote != "'" and text[position : position + 1] in _ESCAPES:
+            current.append(_ESCAPES[text[position]])
             position += 1
-        elif char in ",)":
+        elif char in ",)" and not quote:
             args.append("".join(current))
             current.clear()
             if char == ")":
-                return name, args, position
+                return CallText(name, tuple(args), tuple(places), at, position)
+            places.append(position)
         else:
             current.append(char)
-
-
-def _unescape(char: str) -> str:
-    """What a backslash makes of a letter; everything else stands for itself."""
-    return {"n": "\n", "r": "\r", "t": "\t"}.get(char, char)
+    raise ConfigError(
+        f"missing closing {'quote' if quote else "')'"} after '{name}(' in '{text}'",
+        word=text,
+        offset=end,
+    )
 
 
 def typed(
-    name: str, texts: Sequence[str] | None, specs: tuple[Arg, ...], reader: RuleReader
+    call: CallText, specs: tuple[Arg, ...], reader: RuleReader, word: str
 ) -> tuple[object, ...]:
-    """The arguments of `name` as values, one for each of `specs` (None for missing ones).
+    """The arguments of a call in `word` as values, one for each of `specs`.
 
-    An optional string that is empty but was given, as in `hdr()`, is an empty one.
+    None stands for optional ones that are missing. Strings and names may be empty, and so may
+    optional variables (None); nothing else but the last one: as for HAProxy, a number that is
+    missing behind a comma is 0 then.
     """
-    given = list(texts or ())
-    if given == [""] and (not specs or (specs[0].optional and specs[0].kind is not ArgKind.STR)):
-        given = []
+    given = call.args
     needed = sum(not spec.optional for spec in specs)
-    if not given and needed and specs[0].kind in _NAMES:
-        given = [""]  # the current one
+    if given is None:
+        # no parenthesis: one empty argument where there has to be one
+        given = ("",) if needed else ()
+    elif given == ("",) and not specs:
+        given = ()
     if len(given) < needed:
         raise ConfigError(
             f"missing arguments (got {len(given)}/{needed}), type '{specs[len(given)].kind}'"
-            f" expected for '{name}'",
-            word=name,
+            f" expected for '{call.name}'",
+            word=word,
+            offset=max(call.start, call.end - 1),
         )
     if len(given) > len(specs):
+        message = f"too many arguments for '{call.name}': '{given[len(specs)]}' is one too many"
         if not specs:
-            raise ConfigError(f"'{name}' takes no argument", word=name)
-        raise ConfigError(
-            f"too many arguments for '{name}': '{given[len(specs)]}' unexpected after {len(specs)}",
-            word=given[len(specs)],
-        )
+            message = f"'{call.name}' takes no argument"
+        raise ConfigError(message, word=word, offset=call.places[len(specs)])
     values: list[object] = []
-    for position, spec in enumerate(specs):
-        if position >= len(given) or (given[position] == "" and spec.optional):
+    for number, spec in enumerate(specs):
+        if number >= len(given):
             values.append(None)
-            if position < len(given) and spec.kind is ArgKind.STR:
-                values[-1] = b""
-            elif position < len(given) and spec.kind in _NAMES:
-                values[-1] = _value(spec.kind, "", name, reader)
-        else:
-            try:
-                values.append(_value(spec.kind, given[position], name, reader))
-            except (ConfigError, UnitError) as error:
-                message = error.message if isinstance(error, ConfigError) else str(error)
-                raise ConfigError(
-                    f"invalid argument {position + 1} of '{name}' : {message}",
-                    word=given[position],
-                    suggestion=error.suggestion if isinstance(error, ConfigError) else None,
-                ) from None
+            continue
+        try:
+            values.append(_argument(spec, given, number, call.name, reader))
+        except (ConfigError, UnitError) as error:
+            message = error.message if isinstance(error, ConfigError) else str(error)
+            raise ConfigError(
+                f"invalid argument {number + 1} of '{call.name}' : {message}",
+                word=word,
+                suggestion=error.suggestion if isinstance(error, ConfigError) else None,
+                offset=call.places[number] if number < len(call.places) else call.start,
+            ) from None
     return tuple(values)
+
+
+def _argument(
+    spec: Arg, given: tuple[str, ...], number: int, name: str, reader: RuleReader
+) -> object:
+    text = given[number]
+    if text or not spec.optional or spec.kind in _MAY_BE_EMPTY:
+        return _value(spec.kind, text, name, reader)
+    if spec.kind is ArgKind.VARIABLE:
+        return None
+    if number < len(given) - 1:
+        raise ConfigError(f"'{spec.kind}' expected, but got nothing")
+    return 0 if spec.kind is ArgKind.SINT and number else None
 
 
 def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
@@ -131,7 +152,10 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
         case ArgKind.STR:
             return text.encode("utf-8", "surrogateescape")
         case ArgKind.SINT:
-            return parse_integer(text)
+            number = _number(text)
+            if number is None or not text:
+                raise ConfigError(f"'{text}' is not an integer" if text else "expects an integer")
+            return number
         case ArgKind.TIME:
             return parse_time(text, "ms")
         case ArgKind.SIZE:
@@ -157,11 +181,20 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
     return text
 
 
+def _number(text: str) -> int | None:
+    """A number, the nearest one of 64 bits; a sign without digits is 0."""
+    if _integer(text) is None:
+        return None
+    # int() refuses thousands of digits
+    number = int(text[:30]) if text.strip("+-") else 0
+    return clamp(number)
+
+
 def _operand(text: str) -> int | str:
     if text.partition(".")[0] in SCOPES:
         return check_variable(text)
-    number = parse_integer(text) if text.lstrip("+-").isdigit() else None
-    if number is None or not INT_MIN <= number <= INT_MAX:
+    number = _number(text)
+    if number is None:
         raise ConfigError(f"expects an integer or a variable name, not '{text}'", word=text)
     return number
 

@@ -6,24 +6,30 @@ read, None where nothing has to be done; `can_cast` tells whether there is one. 
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Callable
 from typing import Final
 
 from mtproxy.rules.types import (
     INT_MAX,
+    INT_MIN,
     Binary,
     Ip4,
     Ip6,
     Type,
     Value,
+    clamp,
     ip_text,
-    parse_ip,
     type_of,
 )
 
 type Cast = Callable[[Value], Value | None]
 
 _ADDRESSES = (Type.ADDR, Type.IPV4, Type.IPV6)
+#: up to 3 significant digits for each part; what follows neither goes on nor begins another
+_ipv4 = re.compile(rb"0*(\d{1,3})\.0*(\d{1,3})\.0*(\d{1,3})\.0*(\d{1,3})(?![\d.])").match
+_number = re.compile(rb"[+-]?\d+").match
 _V4_IN_V6: Final = 0xFFFF << 32
 
 
@@ -32,7 +38,8 @@ def _to_str(value: Value) -> bytes:
     if kind is bytes:
         return value  # type: ignore[return-value]
     if kind is Binary:
-        return value.hex().upper().encode()  # type: ignore[union-attr]
+        # text ends with the first NUL
+        return bytes(value).partition(b"\0")[0]
     if kind is Ip4 or kind is Ip6:
         return ip_text(value)  # type: ignore[arg-type]
     # a bool is the number 1 or 0
@@ -54,32 +61,27 @@ def _to_sint(value: Value) -> int | None:
     kind = type(value)
     if kind is int or kind is bool or kind is Ip4:
         return int(value)
-    if kind is bytes:
-        return str_to_int(value)  # type: ignore[arg-type]
-    if kind is Binary:
-        return bin_to_int(value)  # type: ignore[arg-type]
-    return None
+    return str_to_int(value) if kind is bytes else None  # type: ignore[arg-type]
 
 
 def str_to_int(text: bytes) -> int | None:
-    """What stands at the beginning as a number, saturated; None without any digit.
+    """What stands at the beginning as a number, saturated; 0 without any digit, None if empty.
 
-    An optional sign, then digits; what follows is ignored, as HAProxy's own conversion does.
+    An optional sign, then digits; what follows is ignored.
     """
-    end = 1 if text[:1] in (b"-", b"+") else 0
-    start = end
-    while end < len(text) and 48 <= text[end] <= 57:
-        end += 1
-    if end == start:
+    try:
+        number = int(text) if len(text) < 19 and text.isdigit() else _leading_int(text)
+    except ValueError:
+        # more digits than Python reads
+        return INT_MIN if text[:1] == b"-" else INT_MAX
+    return number
+
+
+def _leading_int(text: bytes) -> int | None:
+    if not text:
         return None
-    if end - start > 30:
-        return -INT_MAX - 1 if text[:1] == b"-" else INT_MAX
-    return max(-INT_MAX - 1, min(INT_MAX, int(text[:end])))
-
-
-def bin_to_int(data: bytes) -> int:
-    """The first eight bytes, big endian."""
-    return int.from_bytes(data[:8], signed=len(data) >= 8)
+    found = _number(text)
+    return 0 if found is None else clamp(int(found[0]))
 
 
 def _to_bool(value: Value) -> bool | None:
@@ -92,10 +94,24 @@ def _to_addr(value: Value) -> Ip4 | Ip6 | None:
     if kind is Ip4 or kind is Ip6:
         return value  # type: ignore[return-value]
     if kind is bytes:
-        return parse_ip(value.decode("latin-1"))  # type: ignore[union-attr]
+        return str_to_addr(value)  # type: ignore[arg-type]
     if kind is int:
         return Ip4(int(value) & 0xFFFFFFFF)
     return None
+
+
+def str_to_addr(text: bytes) -> Ip4 | Ip6 | None:
+    """The address at the beginning of a text (IPv4), or that it is (IPv6)."""
+    found = _ipv4(text)
+    if found is None:
+        try:
+            return Ip6(int.from_bytes(socket.inet_pton(socket.AF_INET6, text.decode("latin-1"))))
+        except (OSError, ValueError):
+            return None
+    a, b, c, d = map(int, found.groups())
+    if a > 255 or b > 255 or c > 255 or d > 255:
+        return None
+    return Ip4(a << 24 | b << 16 | c << 8 | d)
 
 
 def _to_ip4(value: Value) -> Ip4 | None:
@@ -142,6 +158,7 @@ _IMPOSSIBLE: Final = frozenset(
         (Type.IPV4, Type.BOOL),
         (Type.ADDR, Type.BOOL),
         (Type.BIN, Type.BOOL),
+        (Type.BIN, Type.SINT),
         (Type.BIN, Type.ADDR),
         (Type.BIN, Type.IPV4),
         (Type.BIN, Type.IPV6),
@@ -161,9 +178,10 @@ def can_cast(source: Type, target: Type) -> bool:
 def cast(source: Type, target: Type) -> Cast | None:
     """The conversion; None where a value of `source` already is one of `target`.
 
-    The result may be None for single values (text that is no number).
+    The result may be None for single values (text that is no address). An address of one family
+    may turn up where the other is announced (`src`): it is converted, too.
     """
-    if source is target or target is Type.ANY:
+    if target is Type.ANY or (source is target and source not in _ADDRESSES):
         return None
     if source is Type.METH and target is Type.STR:
         return None

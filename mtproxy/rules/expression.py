@@ -7,7 +7,7 @@ own, when they are converters' names). Types are checked here: what cannot be co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
@@ -32,12 +32,13 @@ def parse_expression(
 ) -> Expression:
     """The expression at the reader's cursor, which moves behind it. Raises ConfigError."""
     word = reader.value("a sample fetch")
-    name, texts, at = split_call(word, 0)
+    call = split_call(word, 0)
+    name = call.name
     fetch = find_fetch(name, reader, word, acl=acl)
-    args = typed(name, texts, fetch.args, reader)
+    args = typed(call, fetch.args, reader, word)
     if fetch.check is not None and (wrong := fetch.check(args)) is not None:
         raise reader.error(f"'{name}' : {wrong}", word)
-    converters, kind = _converters(reader, word, at, fetch.out)
+    converters, kind = _converters(reader, word, call.end, fetch.out)
     if to is not None and not can_cast(kind, to):
         raise reader.error(f"'{word}' gives {kind}, which cannot be used as {to}", word)
     return Expression(word, Call(fetch.name, args), tuple(converters), kind)
@@ -80,7 +81,7 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
             word, at = reader.next(), 0
         elif word[at] == ",":
             at += 1
-            if at == len(word):
+            if at == len(word) or word[at] == ",":
                 continue
         elif calls or at:
             raise ConfigError(
@@ -90,7 +91,8 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 offset=at,
             )
         start = at
-        name, texts, at = split_call(word, at)
+        call = split_call(word, at)
+        name, at = call.name, call.end
         converter = registry.CONVERTERS.get(name)
         if converter is None:
             raise ConfigError(
@@ -113,7 +115,7 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 word=word,
                 offset=start,
             )
-        args = typed(name, texts, converter.args, reader)
+        args = typed(call, converter.args, reader, word)
         if converter.check is not None and (wrong := converter.check(args)) is not None:
             raise ConfigError(
                 f"'{reader.title}' : invalid args in converter '{name}' : {wrong}",
@@ -122,11 +124,16 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
             )
         calls.append(Call(name, args))
         kind = converter.gives
-        if kind is Type.ANY and converter.takes is not Type.ANY:
-            kind = Type.ANY
 
 
 # --- running
+
+
+#: what a converter takes as it is: bytes and truth values are binary and numbers to it. As in
+#: HAProxy, what leaves parts of its input as they were (`bytes`) leaves its type, too.
+_GOOD_ENOUGH: Final = frozenset(
+    {(Type.STR, Type.BIN), (Type.METH, Type.BIN), (Type.BOOL, Type.SINT), (Type.SINT, Type.BOOL)}
+)
 
 
 def build_expression(expression: Expression, build: Build, to: Type | None = None) -> Evaluate:
@@ -177,7 +184,8 @@ def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) ->
     for call in expression.converters:
         converter = registry.CONVERTERS[call.name]
         assert converter.make is not None
-        steps += _cast_step(kind, converter.takes)
+        if (kind, converter.takes) not in _GOOD_ENOUGH:
+            steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
         kind = converter.gives
     if to is not None:

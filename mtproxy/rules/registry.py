@@ -87,6 +87,9 @@ from mtproxy.rules.converters import (
     strings as converters_strings,
 )
 from mtproxy.rules.converters import (
+    texts as converters_texts,
+)
+from mtproxy.rules.converters import (
     variables as converters_variables,
 )
 from mtproxy.rules.fetches import (
@@ -168,6 +171,7 @@ _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_protocols.CONVERTERS,
     converters_stick.CONVERTERS,
     converters_strings.CONVERTERS,
+    converters_texts.CONVERTERS,
     converters_variables.CONVERTERS,
 )
 _FETCHES_BY_FAMILY: Final[tuple[tuple[Fetch, ...], ...]] = (

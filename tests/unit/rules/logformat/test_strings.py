@@ -50,7 +50,7 @@ def test_text_alone_is_constant():
         ("%[str(a]b)]", b"a]b"),
         ("%[str(']')]", b"]"),
         ('%[str("a]b)")]x', b"a]b)x"),
-        (r"%[str(a\)b)]", b"a)b"),
+        (r"%[str('a)b')]", b"a)b"),
         ("  two  %[str(x)]  ", b"  two  x  "),
         ("%b/%s|%{+Q}f|%{+Q}r", b'be/s1|"fe"|"GET /slow?x=1 HTTP/1.1"'),
         ("%ID|%CC|%{+M}CC|%{+Q}CC", b'||-|""'),
