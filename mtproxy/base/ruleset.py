@@ -9,7 +9,6 @@ and only the same entries read them. All of it is immutable and shared by all th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
 from typing import TYPE_CHECKING
 
 from mtproxy.base.location import Location

@@ -11,6 +11,7 @@ from mtproxy.cli import (
     commands_servers,
     commands_session,
     commands_stats,
+    commands_tables,
     commands_threads,
 )
 from mtproxy.cli.runtime import CommandTable
@@ -26,5 +27,6 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_tables.COMMANDS,
     ]
 )

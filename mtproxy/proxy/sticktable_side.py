@@ -55,7 +55,7 @@ class TableSide:
         self.name = table.name
         self._ctx = ctx
         self._tid = ctx.tid
-        self._shards = tuple(list(table.shards))
+        self._shards = tuple(shard for shard in table.shards)  # its own
         self._expire = _own(table.settings.expire)
         self.layout = layout = Layout(
             Stored(one.name, _own(one.period), one.count) for one in table.layout.stored
