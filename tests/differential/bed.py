@@ -25,6 +25,7 @@ from typing import Self
 from mtproxy.base.settings import CommandLine
 from mtproxy.cli.check import check_configuration
 from mtproxy.testing.program import Program, command_of, environment
+from mtproxy.testing.wire import PeerClosed
 from tests.differential.case import Case
 from tests.differential.wire import Client, Origin, Script, merge_chunks, quiet_datagrams
 
@@ -190,6 +191,10 @@ class Bed:
         self.program.start()
         try:
             self.program.wait_ready()
+        except PeerClosed:
+            output = self.program.output()
+            self.close()
+            raise RuntimeError(f"ended while it started:\n{output}") from None
         except BaseException:
             self.close()
             raise
@@ -355,11 +360,26 @@ def refusals(program: str, cases: Sequence[Case]) -> dict[str, str]:
     return found
 
 
+def _run_halves(program: str, cases: Sequence[Case]) -> dict[str, Seen]:
+    """As `run`, and where the program does not start, which cases it was."""
+    if not cases:
+        return {}
+    try:
+        return run(program, cases)
+    except RuntimeError as error:
+        if len(cases) == 1:
+            why = str(error).strip().splitlines()[-1]
+            return {cases[0].name: Seen([f"<DOES NOT START: {why}>".encode()])}
+        middle = len(cases) // 2
+        first = _run_halves(program, cases[:middle])
+        return first | _run_halves(program, cases[middle:])
+
+
 def run_accepted(program: str, cases: Sequence[Case]) -> dict[str, Seen]:
     """As `run`; a case whose configuration is refused does not stop the others."""
     refused = refusals(program, cases)
     rest = [case for case in cases if case.name not in refused]
-    seen = run(program, rest) if rest else {}
+    seen = _run_halves(program, rest)
     return seen | {name: Seen(refused=why) for name, why in refused.items()}
 
 
