@@ -146,7 +146,7 @@ def _head(table: StickTable) -> str:
 def _key_text(table: StickTable, key: Key) -> str:
     match table.settings.type:
         case "ip":
-            return ip_text(Ip4(key)).decode()  # type: ignore[arg-type]
+            return ip_text(Ip4(key)).decode()
         case "ipv6":
             return ip_text(Ip6(key)).decode()
         case "string":

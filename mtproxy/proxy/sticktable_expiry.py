@@ -68,7 +68,7 @@ class TableExpiry:
                 following = tick
             if budget <= 0:
                 self._first = position
-                following = now
+                following = now - self._grain  # at once
                 break
         if following is not None:
             self._wait_queue.queue(self, max(now + 1, following + self._grain), tid)
