@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import ProxyRules
@@ -123,6 +124,8 @@ class ServerSettings:
     log_proto: str = "legacy"
     #: no stick table remembers the server
     non_stick: bool = False
+    #: what the persistence cookie calls it; empty: nothing
+    cookie: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,27 @@ class ForwardFor:
 
 
 @dataclass(frozen=True, slots=True)
+class CookieSettings:
+    """`cookie NAME ...` (manual 4.2): how a client comes back to its server."""
+
+    name: bytes
+    #: "insert", "rewrite", "prefix", or "" (looked at only)
+    mode: str = ""
+    indirect: bool = False
+    nocache: bool = False
+    postonly: bool = False
+    preserve: bool = False
+    httponly: bool = False
+    secure: bool = False
+    dynamic: bool = False
+    domains: tuple[bytes, ...] = ()
+    #: seconds, 0: no limit
+    maxidle: int = 0
+    maxlife: int = 0
+    attributes: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -252,6 +276,7 @@ class ProxySettings:
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
     stick_table: StickTableSettings | None = None
+    cookie: CookieSettings | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -327,6 +352,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
+    patterns: Any = field(default=None, compare=False, repr=False)
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

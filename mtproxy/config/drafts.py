@@ -7,6 +7,7 @@ makes the immutable record that every other layer sees. Main thread only.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
 from mtproxy.base.settings import (
     Address,
+    AddressKind,
     BindSettings,
     CheckSettings,
+    CookieSettings,
     ForwardFor,
     GlobalSettings,
     Location,
@@ -27,6 +30,7 @@ from mtproxy.base.settings import (
     Timeouts,
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
+from mtproxy.base.xxhash import xxh64
 
 NOWHERE = Location("", 0)
 
@@ -68,6 +72,7 @@ class ServerDraft:
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
     non_stick: bool = False
+    cookie: str = ""
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -103,6 +108,7 @@ class ServerDraft:
             forced_id=self.id is not None,
             log_proto=self.log_proto,
             non_stick=self.non_stick,
+            cookie=os.fsencode(self.cookie),
         )
 
 
@@ -133,6 +139,7 @@ class RulesDraft:
     acls: dict[str, list[AclLine]] = field(default_factory=dict)
     use_backend: list[Choice] = field(default_factory=list)
     use_server: list[Choice] = field(default_factory=list)
+    persist: list[tuple[bool, Condition]] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
     stick: list[StickRule] = field(default_factory=list)
     inspect_delay: int | None = None
@@ -158,6 +165,7 @@ class RulesDraft:
             acls={name: tuple(lines) for name, lines in self.acls.items()},
             use_backend=tuple(self.use_backend),
             use_server=tuple(self.use_server),
+            persist=tuple(self.persist),
             monitor_fail=tuple(self.monitor_fail),
             stick=tuple(self.stick),
             inspect_delay=self.inspect_delay,
@@ -202,6 +210,8 @@ class ProxyDraft:
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
     stick_table: StickTableSettings | None = None
+    cookie: CookieSettings | None = None
+    dynamic_cookie_key: str | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -244,7 +254,9 @@ class ProxyDraft:
             kind=self.kind,
             mode=self.mode,
             binds=tuple(replace(bind, id=i) for bind, i in binds) if front else (),
-            servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
+            servers=tuple(
+                self._with_cookie(server.freeze(server_ids[server.name])) for server in self.servers
+            ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
             timeouts=Timeouts(**self.timeouts),
@@ -266,8 +278,23 @@ class ProxyDraft:
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
             stick_table=self.stick_table,
+            cookie=self.cookie,
             **self.keepalive_probes,
         )
+
+    def _with_cookie(self, server: ServerSettings) -> ServerSettings:
+        """The server with its dynamic cookie, where it has to have one (manual 4.2, `dynamic`)."""
+        key, cookie = self.dynamic_cookie_key, self.cookie
+        if key is None or cookie is None or not cookie.dynamic or server.cookie:
+            return server
+        family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(
+            server.address.kind
+        )
+        if family is None:
+            return server
+        secret = os.fsencode(key) + socket.inet_pton(family, server.address.host)
+        number = xxh64(secret + server.address.port.to_bytes(4))
+        return replace(server, cookie=b"%016x" % number)
 
 
 @dataclass(slots=True)

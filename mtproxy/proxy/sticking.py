@@ -84,14 +84,14 @@ class Sticking:
                 entry = side.find(key)
                 if entry is not None:
                     if assigned is None:
-                        assigned = self._server_of(side, entry)
+                        assigned = self._server_of(side, entry, forced=view.txn.force_persist)
                     side.touch(entry)
             if rule.store and len(keys) < _MOST:
                 keys.append((side, key))
         view.stick_keys = keys
         return assigned
 
-    def _server_of(self, side: TableSide, entry: Entry) -> Server | None:
+    def _server_of(self, side: TableSide, entry: Entry, *, forced: bool) -> Server | None:
         server = None
         key = entry.server_key
         if key is not None:
@@ -100,7 +100,7 @@ class Sticking:
         if server is None:
             cell = side.layout.cell("server_id")
             server = None if cell is None else self._ids.get(entry.cells[cell])
-        if server is None or not (server.shared.running or self._persist):
+        if server is None or not (server.shared.running or self._persist or forced):
             return None
         return server
 

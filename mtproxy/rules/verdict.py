@@ -37,9 +37,26 @@ class _Drop(Verdict):
     __slots__ = ()
 
 
+class _CloseServer(Verdict):
+    """`close`: the server's connection ends; what it has sent still goes to the client."""
+
+    __slots__ = ()
+
+
+class _Missing(Verdict):
+    """The rule cannot be applied for want of bytes: its set runs again when there are more.
+
+    Only content rules of `mode tcp` may give it, and not once `txn.payload_final` is set.
+    """
+
+    __slots__ = ()
+
+
 ACCEPT: Final = _Accept()
 CLOSE: Final = _Close()
 DROP: Final = _Drop()
+CLOSE_SERVER: Final = _CloseServer()
+MISSING: Final = _Missing()
 
 
 class Answer(Verdict):

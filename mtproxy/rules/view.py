@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
+    from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
 
@@ -36,6 +37,12 @@ class View(Protocol):
     listener: Any
     client_ip: str
     client_port: int
+    #: the destination where it is known already; `dst_ip` and `dst_port` look it up
+    dst_text: tuple[str, int] | None
+    #: what the addresses were before rules changed them; None: they did not
+    endpoints: Endpoints | None
+    server_ip: str | None
+    server_port: int
     accept_ms: int
     retries: int
     #: no request came before on this connection

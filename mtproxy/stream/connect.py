@@ -208,13 +208,16 @@ def shed_idle(ctx: ThreadContext) -> bool:
     return found
 
 
-def pick_sticky(stream: Stream, be: Backend) -> Server | None:
-    """The server that `stick` rules or else the balancing algorithm choose; it is taken."""
+def pick_sticky(stream: Stream, be: Backend, chosen: Server | None) -> Server | None:
+    """The server that is `chosen` already, or that `stick` rules choose, or else the balancing
+    algorithm; it is taken.
+    """
     assert be.sticking is not None
-    srv = be.sticking.choose(stream)
+    srv = be.sticking.choose(stream, chosen)
     if srv is None:
         return be.pick(stream.ctx)
-    srv.take()
+    if chosen is None:
+        srv.take()
     return srv
 
 
@@ -328,6 +331,7 @@ def _redispatch(stream: Stream) -> bool:
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
     stream.redispatched = True
+    stream.note_redispatch()
     old.counters.redispatches += 1
     be.counters.redispatches += 1
     return True

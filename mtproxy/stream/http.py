@@ -227,7 +227,14 @@ class HttpStream(HttpRules):
                 if be is None or bconf is None:
                     raise Stop(503, "SC")
                 self.enter_backend(be, bconf)
-            srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be)
+            srv = None
+            if ruled and bconf.persistence is not None:
+                srv = bconf.persistence.choose(self)
+                request = self.request or request  # a cookie may have been taken out
+            if be.sticking is not None:
+                srv = pick_sticky(self, be, srv)
+            elif srv is None:
+                srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
@@ -298,7 +305,7 @@ class HttpStream(HttpRules):
                 if be.sticking is not None:
                     self.response = response
                     be.sticking.store(self)
-                if route.response or route.after:
+                if route.changes_responses:
                     response = await self.run_response_rules(route, response, received)
                     received = self.txn.res_received
             self.status = response.status
@@ -339,6 +346,8 @@ class HttpStream(HttpRules):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
+            if ruled:
+                self.term_state = self.term_state[:2] + self.txn.cookie_state
             self._account()
         if keep:
             return leftover

@@ -22,6 +22,7 @@ from mtproxy.http.h1_response import (
     make_response,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
+from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import Message, built_in
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.verdict import DROP, Answer, Verdict
@@ -46,6 +47,8 @@ class HttpRules(HttpExchange):
     def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
         """A transaction that rules will look at begins. `body`: where the request has one."""
         self.txn = Transaction()
+        if self.endpoints is not None:
+            forget_changes(self)
         self.request = request
         self.response = None
         if body is not None:
@@ -84,13 +87,7 @@ class HttpRules(HttpExchange):
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
                     await self._request_verdict(front.request, verdict)
-            for choice in front.use_backend:
-                name = choice.chosen(self)
-                if name is not None:
-                    chosen = room.route_to(name)
-                    if chosen.backend is not None:
-                        route = chosen
-                    break
+            route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             return route
@@ -168,6 +165,9 @@ class HttpRules(HttpExchange):
                 final = await run(rules, self, verdict)
                 if final is not None:
                     self._refuse_by_rule(final)
+        bconf = self.bconf
+        if bconf.persistence is not None and bconf.persistence.cookie is not None:
+            bconf.persistence.cookie.write(self)
         return self.run_after_rules(route.after, response)
 
     def _note_response_body(self, response: ResponseHead) -> None:
@@ -257,6 +257,14 @@ class HttpRules(HttpExchange):
         if self.txn.own_res:
             response.seal()
         return response
+
+    def note_redispatch(self) -> None:
+        """The server that the client came back to did not answer."""
+        if self.room.ruled and self.txn.direct:
+            self.txn.direct = False
+            state = self.txn.cookie_state
+            if state[0] == "V":
+                self.txn.cookie_state = "D" + state[1]
 
     # --- what is said here
     def reply_bytes(self, message: Message, request: RequestHead, *, keep: bool) -> bytes:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
+    from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
     from mtproxy.rules.verdict import Answer
@@ -75,6 +76,7 @@ class Stream:
         "conn",
         "ctx",
         "dst_text",
+        "endpoints",
         "fe",
         "fe_conn",
         "frontend",
@@ -147,6 +149,7 @@ class Stream:
         self.frontend = room.frontend.name
         self.client_ip, self.client_port = peer_text(peer)
         self.dst_text: tuple[str, int] | None = None
+        self.endpoints: Endpoints | None = None
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
@@ -214,6 +217,13 @@ class Stream:
             if self.dst_text[0] == "unix":
                 self.dst_text = ("unix", self.listener.id)
         return self.dst_text
+
+    # --- bodies that rules wait for; `mode tcp` has none
+    async def wait_for_request_body(self, until: int, at_least: int = 0) -> None:
+        """See `rules.view`."""
+
+    async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
+        """See `rules.view`."""
 
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
@@ -285,8 +295,6 @@ class Stream:
 
     def close_session(self) -> None:
         """The end of the client connection, however it came."""
-        if self.tracking is not None:
-            self.tracking.end_session()
         self.drop_server()
         self.leave_backend()
         self.conn.close()
@@ -298,6 +306,8 @@ class Stream:
 
     def leave_listener(self) -> None:
         """The client connection counts no more; the end of one that could not be opened."""
+        if self.tracking is not None:
+            self.tracking.end_session()
         self.fe.counters.conn_cur -= 1
         if self.listener.counters is not None:
             self.listener.counters.conn_cur -= 1
@@ -333,6 +343,9 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    def note_redispatch(self) -> None:
+        """The session has been moved to another server than the one first chosen."""
 
     def count_spliced(self, up: int, down: int) -> None:
         """Account for bytes that were spliced from (`up`) and to the client. Before `finish`."""

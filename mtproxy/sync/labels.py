@@ -20,12 +20,13 @@ class LockLabel(Enum):
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
     LISTENER = 3  # how many connections a listener, a frontend or the process has
-    STK_TABLE = 4  # a shard of a stick table: its entries and all that is stored of them
-    STK_COUNT = 5  # how many entries a stick table has
-    LOGSRV = 6  # one sampled log line's position, with `tune.log-sampling lock`
-    RING = 7  # a ring's messages
-    CELL = 8  # the value of a cell (mtproxy.sync.cells)
-    OTHER = 9  # not worth a name of its own
+    PATREF = 4  # the entries of a list of patterns: an ACL line's, a file's, a map's
+    STK_TABLE = 5  # a shard of a stick table: its entries and all that is stored of them
+    STK_COUNT = 6  # how many entries a stick table has
+    LOGSRV = 7  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 8  # a ring's messages
+    CELL = 9  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 10  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

@@ -13,9 +13,7 @@ def stored(*names: str) -> tuple[Stored, ...]:
     found = []
     for name in names:
         data = BY_NAME[name]
-        found.append(
-            Stored(name, 1000 if data.kind is Kind.RATE else 0, 3 if data.array else 1)
-        )
+        found.append(Stored(name, 1000 if data.kind is Kind.RATE else 0, 3 if data.array else 1))
     return tuple(found)
 
 

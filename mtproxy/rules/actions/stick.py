@@ -11,12 +11,14 @@ from mtproxy.base.units import UnitError, parse_integer
 from mtproxy.rules.sticktables import SAMPLE_TYPES, Tracked, Tracking, key_of, side_of
 from mtproxy.rules.tables import Action
 from mtproxy.rules.types import Type
+from mtproxy.rules.verdict import MISSING
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.sticktables import Side
     from mtproxy.rules.tables import Act, Evaluate
+    from mtproxy.rules.verdict import Verdict
     from mtproxy.rules.view import View
 
 _SESSION = frozenset({"tcp-request connection", "tcp-request session"})
@@ -60,9 +62,13 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
     backend = build.proxy.kind == "backend"
     if point in _SESSION:
         return _track_session(track.counter, side, value, key_of(settings))
-    event = side.start if point.startswith("tcp-") else side.start + side.request
+    event = side.start + side.request
     if point == "http-response":
         return _track_response(track.counter, side, value, key_of(settings))
+    if point == "tcp-request content":
+        waits = build.proxy.mode == "tcp"
+        to_any = key_of(settings)
+        return _track_content(track.counter, side, value, to_any, backend=backend, waits=waits)
     number = track.counter
     start = side.track
 
@@ -78,6 +84,36 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
             entry = start(key if to_key is None else to_key(key), event)
             if entry is not None:
                 stream[number] = (side, entry, backend)
+
+    return act
+
+
+def _track_content(
+    number: int,
+    side: Side,
+    value: Evaluate,
+    to_key: Callable[..., int | bytes],
+    *,
+    backend: bool,
+    waits: bool,
+) -> Act:
+    """`tcp-request content`: `waits` for a key that may still come."""
+
+    def act(view: View) -> Verdict | None:
+        tracking = view.tracking
+        if tracking is None:
+            tracking = view.tracking = Tracking()
+        if tracking.stream[number] is not None:
+            return None
+        view.may_change = False
+        key = value(view)
+        if waits and view.may_change and not view.txn.payload_final:
+            return MISSING
+        if key is not None:
+            entry = side.track(to_key(key), side.start)
+            if entry is not None:
+                tracking.stream[number] = (side, entry, backend)
+        return None
 
     return act
 

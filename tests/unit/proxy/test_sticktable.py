@@ -69,7 +69,7 @@ class PlainRate:
     """HAProxy's frequency counter in its own words (freq_ctr)."""
 
     def __init__(self) -> None:
-        self.tick, self.current, self.previous = -10**9, 0, 0
+        self.tick, self.current, self.previous = -(10**9), 0, 0
 
     def add(self, period: int, now: int, events: int) -> None:
         if now - self.tick < period:
