@@ -114,6 +114,7 @@ GUARDS = {
     "LBPRM": "which servers of a backend are usable, and its balancing",
     "TASK_WQ": "the wait queue that the threads share (health checks, stick tables)",
     "LISTENER": "how many connections a listener, a frontend or the process has",
+    "PATREF": "the entries of a list of patterns (ACLs, maps)",
     "STK_TABLE": "a part of a stick table: its entries and what is stored of them",
     "STK_COUNT": "how many entries a stick table has",
     "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
