@@ -30,6 +30,7 @@ from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
+from mtproxy.stream.persistence import Persistence
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
 from mtproxy.stream.session import SessionStarter, rules_at_accept
@@ -158,6 +159,16 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
+    for name, backend in room.backends.items():
+        rules = room.back_rules.get(name)
+        if backend.settings.cookie is not None or (
+            rules is not None and (rules.use_server or rules.persist)
+        ):
+            room.confs[name].persistence = Persistence(
+                backend,
+                rules.use_server if rules is not None else (),
+                rules.persist if rules is not None else (),
+            )
     for front in room.fronts.values():
         front.set_rules(sides.get(id(front.frontend.settings)))
 

@@ -225,7 +225,12 @@ class HttpStream(HttpRules):
                 if be is None or bconf is None:
                     raise Stop(503, "SC")
                 self.enter_backend(be, bconf)
-            srv = be.pick(ctx)
+            srv = None
+            if ruled and bconf.persistence is not None:
+                srv = bconf.persistence.choose(self)
+                request = self.request or request  # a cookie may have been taken out
+            if srv is None:
+                srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
@@ -290,7 +295,7 @@ class HttpStream(HttpRules):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
-            if ruled and (route.response or route.after):
+            if ruled and route.changes_responses:
                 response = await self.run_response_rules(route, response, received)
                 received = self.txn.res_received
             self.status = response.status
@@ -331,6 +336,8 @@ class HttpStream(HttpRules):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
+            if ruled:
+                self.term_state = self.term_state[:2] + self.txn.cookie_state
             self._account()
         if keep:
             return leftover

@@ -159,6 +159,9 @@ class HttpRules(HttpExchange):
                 final = await run(rules, self, verdict)
                 if final is not None:
                     self._refuse_by_rule(final)
+        bconf = self.bconf
+        if bconf.persistence is not None and bconf.persistence.cookie is not None:
+            bconf.persistence.cookie.write(self)
         return self.run_after_rules(route.after, response)
 
     def _note_response_body(self, response: ResponseHead) -> None:
@@ -248,6 +251,14 @@ class HttpRules(HttpExchange):
         if self.txn.own_res:
             response.seal()
         return response
+
+    def note_redispatch(self) -> None:
+        """The server that the client came back to did not answer."""
+        if self.room.ruled and self.txn.direct:
+            self.txn.direct = False
+            state = self.txn.cookie_state
+            if state[0] == "V":
+                self.txn.cookie_state = "D" + state[1]
 
     # --- what is said here
     def reply_bytes(self, message: Message, request: RequestHead, *, keep: bool) -> bytes:

@@ -337,6 +337,9 @@ class Stream:
         self.server = srv.name
         srv.counters.cum_sess += 1
 
+    def note_redispatch(self) -> None:
+        """The session has been moved to another server than the one first chosen."""
+
     def count_spliced(self, up: int, down: int) -> None:
         """Account for bytes that were spliced from (`up`) and to the client. Before `finish`."""
         counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
