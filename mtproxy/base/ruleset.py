@@ -9,6 +9,7 @@ and only the same entries read them. All of it is immutable and shared by all th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from mtproxy.base.location import Location
@@ -114,6 +115,52 @@ class Rule:
     condition: Condition | None = None
     location: Location = NOWHERE
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A whole HTTP response that was read at load (`errorfile`, `errorloc`).
+
+    `version` is 10 or 11. `headers` are (lower-cased name, value) but Connection. `close`: the
+    client's connection ends with it. `silent`: from an empty file, the connection ends without a
+    word.
+    """
+
+    version: int
+    status: int
+    reason: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+    close: bool = False
+    silent: bool = False
+
+
+class ReplyKind(StrEnum):
+    """Where the body of a reply comes from."""
+
+    EMPTY = "empty"  # there is none
+    DEFAULT = "default-errorfiles"  # the whole reply is what the proxies have for the status
+    SECTION = "errorfiles"  # the whole reply is what an http-errors section has
+    STORED = "errorfile"  # the whole reply was read from a file
+    BYTES = "string"
+    FORMAT = "lf-string"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySpec:
+    """A reply made here: `return`, `deny`, `tarpit`, `http-error` (manual 4.2).
+
+    `status` is what logs say. `headers` and `content_type` go with EMPTY, BYTES and FORMAT alone.
+    """
+
+    status: int
+    kind: ReplyKind = ReplyKind.EMPTY
+    headers: tuple[tuple[bytes, Format], ...] = ()
+    content_type: bytes | None = None
+    body: bytes = b""
+    format: Format | None = None
+    section: str = ""
+    stored: StoredMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ builds its own runtime objects from it. Times are integer milliseconds, sizes ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules
+from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
 
 
 class AddressKind(Enum):
@@ -272,6 +273,8 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
+    errors: Mapping[int, ReplySpec] = field(default_factory=dict)
     cookie: CookieSettings | None = None
 
     @property
@@ -348,6 +351,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `http-errors` sections by name: responses by status
+    http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
     patterns: Any = field(default=None, compare=False, repr=False)
 

@@ -26,6 +26,7 @@ from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
+from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
@@ -153,9 +154,17 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
-        if proxy.disabled or not proxy.rules.any:
+        if proxy.disabled or not (proxy.rules.any or proxy.errors):
             continue
         build = Build(shared.rules, proxy, ctx, room)
+        if proxy.errors:
+            errors = build_errors(proxy.errors, build)
+            if proxy.is_frontend:
+                room.fronts[proxy.name].frontend.errors = errors
+            if proxy.is_backend:
+                room.backends[proxy.name].errors = errors
+        if not proxy.rules.any:
+            continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side

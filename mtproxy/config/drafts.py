@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
+from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, ReplySpec, Rule
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -201,7 +201,9 @@ class ProxyDraft:
     disabled: bool = False
     description: str | None = None
     monitor_uri: str | None = None
-    keepalive_probes: dict[str, int] = field(default_factory=dict)
+    #: replies in place of the built-in ones, by status
+    errors: dict[int, ReplySpec] = field(default_factory=dict)
+    keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
     cookie: CookieSettings | None = None
@@ -271,6 +273,7 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
+            errors=dict(self.errors),
             cookie=self.cookie,
             **self.keepalive_probes,
         )

@@ -66,6 +66,15 @@ class Transaction:
     direct = False
     #: `ignore-persist`
     ignore_persist = False
+    #: bytes that rewriting rules have added to the heads
+    req_added = 0
+    res_added = 0
+    #: `strict-mode off`: for which rule set of which proxy (see rules.rewrite)
+    soft: tuple[Any, str] | None = None
+    #: a 103 response that the next rule goes on with
+    hints = b""
+    #: a rule wants the client's connection to be closed behind the response
+    close = False
 
     def own_request(self, view: View) -> RequestHead:
         """The request's head as this stream's own, to be changed. There must be one."""

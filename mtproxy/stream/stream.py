@@ -220,6 +220,9 @@ class Stream:
     async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
         """See `rules.view`."""
 
+    async def send_interim(self, message: bytes) -> None:
+        """See `rules.view`."""
+
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
         """Store how many sessions there are for the log line, and the highest number so far: each
