@@ -57,7 +57,7 @@ def _payload(source: Bytes) -> Callable[[tuple[Any, ...], Build], Evaluate]:
 
         def part(view: View) -> Binary | None:
             data = source(view)
-            if end > len(data) or not (data or view.txn.payload_final):
+            if end > len(data):
                 more_may_come(view)
                 return None
             if length:

@@ -22,7 +22,8 @@ from mtproxy.testing.tcpsamples import ByteJudge
 needs_haproxy = pytest.mark.skipif(find_haproxy() is None, reason="haproxy is not installed")
 
 EXPRESSIONS = [
-    "req.len", "req_len", "req.payload(0,2)", "req.payload(0,0)", "req.payload(1,0)", "payload(3,3)",
+    "req.len", "req_len", "req.payload(0,2)", "req.payload(0,0)", "req.payload(1,0)",
+    "payload(3,3)",
     "req.payload(0,16384)", "req.payload(1,16384)",
     "req.payload_lv(0,1)", "req.payload_lv(0,2)", "req.payload_lv(0,1,+2)",
     "req.payload_lv(2,1,-2)", "req.payload_lv(0,1,0)", "req.payload_lv(0,4)",
@@ -107,8 +108,10 @@ MESSAGES = [
     hello_with(extension(5, b"x") + extension(0, b"\0\6\0\0\3abc") + extension(35, b"")),
     hello_with(extension(16, b"\0\x0c\2h2\x08http/1.1")), hello_with(b"\0\0\0"),
     b"\x80\x2e\1\3\1\0\x15\0\0\0\x10" + bytes(21 + 16), b"\x80\x2e\1\3\1\0\x15\0\0\0\x10",
-    b"\x80\x2e\1\0\2\0\x15\0\0\0\x10" + bytes(21 + 16), b"\x80\x2e\2\3\1\0\x15\0\0\0\x10" + bytes(37),
-    b"\x80\x2e", b"\x80\x2d\1\3\1\0\x15\0\0\0\x10" + bytes(37), b"\0\x2e\0\1\3\1\0\x15\0\0\0\x10" + bytes(37),
+    b"\x80\x2e\1\0\2\0\x15\0\0\0\x10" + bytes(37),
+    b"\x80\x2e\2\3\1\0\x15\0\0\0\x10" + bytes(37),
+    b"\x80\x2e", b"\x80\x2d\1\3\1\0\x15\0\0\0\x10" + bytes(37),
+    b"\0\x2e\0\1\3\1\0\x15\0\0\0\x10" + bytes(37),
     b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n", b"GET /x HTTP/1.1\r\nHost: h\r\n", b"GET /x\r\n\r\n",
     b"POST /y HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", b"HELO x\r\n\r\n",
 ]  # fmt: skip
