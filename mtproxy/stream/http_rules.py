@@ -106,7 +106,7 @@ class HttpRules(HttpExchange):
         return route
 
     async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
-        """The frontend's content rules: whom they refuse has not sent a request yet. Raises Stop."""
+        """The frontend's content rules: who is refused has not sent a request yet."""
         try:
             await self._request_set(rules)
         except Stop:
