@@ -118,6 +118,7 @@ GUARDS = {
     "STK_TABLE": "a part of a stick table: its entries and what is stored of them",
     "STK_COUNT": "how many entries a stick table has",
     "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
+    "PATREF": "the entries of an ACL or a map",
     "RING": "a ring's messages",
     "CELL": "a value that is compared and exchanged (tune.log-sampling cas)",
     "OTHER": "nothing in the program; tests use it",

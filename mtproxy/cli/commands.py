@@ -6,6 +6,7 @@ from mtproxy.cli import (
     commands_activity,
     commands_events,
     commands_locks,
+    commands_patterns,
     commands_process,
     commands_profiling,
     commands_servers,
@@ -28,5 +29,6 @@ COMMANDS = CommandTable(
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
         *commands_tables.COMMANDS,
+        *commands_patterns.COMMANDS,
     ]
 )

@@ -104,7 +104,7 @@ def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
             " ACL will never match (add '--' if this is meant, '-m found' to match what exists,"
             " '-m bool' to match a number that is not zero)"
         )
-    elif len(rest) == len(words) - 1 and rest[0].startswith("(") and "(" not in words[0]:
+    elif rest and len(rest) == len(words) - 1 and rest[0][:1] == "(" and "(" not in words[0]:
         reader.warn(
             f"'{reader.title}' : the pattern '{rest[0]}' behind '{words[0]}' is likely a mistake:"
             " remove the space before '(', or put '--' before the pattern if it is meant"

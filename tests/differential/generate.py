@@ -172,7 +172,6 @@ def condition_case(number: int, condition: str, value: str, target: str, address
 
 _aliases = st.sampled_from(
     [
-        "B",
         "HM",
         "HP",
         "HPO",
@@ -181,7 +180,6 @@ _aliases = st.sampled_from(
         "HV",
         "ID",
         "ST",
-        "U",
         "b",
         "bi",
         "bq",

@@ -37,14 +37,16 @@ from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
 NAMES_OF_COMMANDS = {
-    "clear counters", "clear table", "disable server", "enable server", "get weight", "help",
-    "operator", "profile run", "profile status", "profile stop", "prompt", "quit",
-    "set profiling", "set profiling locks", "set profiling memory", "set profiling tasks",
-    "set server", "set severity-output", "set table", "set timeout", "set weight",
-    "show activity", "show backend", "show cli level", "show cli sockets", "show env",
-    "show errors", "show events", "show fd", "show info", "show locks", "show profiling",
-    "show servers conn", "show servers state", "show sess", "show startup-logs", "show stat",
-    "show table", "show threads", "show version", "user",
+    "add acl", "add map", "clear acl", "clear map", "commit acl", "commit map", "del acl",
+    "del map", "get acl", "get map", "prepare acl", "prepare map", "set map", "show acl",
+    "show map", "show table", "set table", "clear table",
+    "clear counters", "disable server", "enable server", "get weight", "help", "operator",
+    "profile run", "profile status", "profile stop", "prompt", "quit", "set profiling",
+    "set profiling locks", "set profiling memory", "set profiling tasks", "set server",
+    "set severity-output", "set timeout", "set weight", "show activity", "show backend",
+    "show cli level", "show cli sockets", "show env", "show errors", "show events", "show fd",
+    "show info", "show locks", "show profiling", "show servers conn", "show servers state",
+    "show sess", "show startup-logs", "show stat", "show threads", "show version", "user",
 }  # fmt: skip
 
 
