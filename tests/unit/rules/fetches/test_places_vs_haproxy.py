@@ -33,7 +33,7 @@ COLUMNS: dict[int, tuple[Point, str]] = {
     21: (points.RUNTIME, "frontend"),
 }
 #: families that are still to come
-PENDING = re.compile(r"capture\.|http_auth|sc[0-9]?_|src_|table_|unique-id$|var$").match
+PENDING = re.compile(r"capture\.|http_auth|unique-id$|var$").match
 #: what HAProxy gives in a wider type than its table says
 TYPES = {"ipv4": {"ipv4", "ipv6", "addr"}, "sint": {"sint", "ipv4", "addr"}}
 
