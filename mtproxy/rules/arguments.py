@@ -175,6 +175,8 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
             backend, slash, server = text.rpartition("/")
             reader.refer("server", text, text)
             return (backend if slash else "", server)
+        case ArgKind.REGEX if not text:
+            raise ConfigError("expects a regular expression")
         case ArgKind.REGEX | ArgKind.MAP:
             return text
     reader.refer(_NAMES[kind], text, text or name)

@@ -75,6 +75,9 @@ from mtproxy.rules.converters import (
     maps as converters_maps,
 )
 from mtproxy.rules.converters import (
+    mqtt as converters_mqtt,
+)
+from mtproxy.rules.converters import (
     numbers as converters_numbers,
 )
 from mtproxy.rules.converters import (
@@ -167,6 +170,7 @@ _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_json.CONVERTERS,
     converters_jwt.CONVERTERS,
     converters_maps.CONVERTERS,
+    converters_mqtt.CONVERTERS,
     converters_numbers.CONVERTERS,
     converters_protocols.CONVERTERS,
     converters_stick.CONVERTERS,

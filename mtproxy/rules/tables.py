@@ -122,6 +122,8 @@ class Converter:
     args: tuple[Arg, ...] = ()
     check: ArgCheck | None = None
     later: str | None = None
+    #: results may be of another type than `gives` says at load
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ VARIABLES = {
     "txn.none": "str(none)",
     "txn.secret": "str(hmac key hmac key hmac key hmac key)",
 }
+#: the time zone of the cases
+ZONE = "CET-1CEST,M3.5.0,M10.5.0/3"
 _SEPARATOR = " ==> "
 
 
@@ -135,6 +137,8 @@ class Evaluator:
 
 # --- HAProxy
 
+_RETURN = '    http-request return status 200 hdr x-value "%[var(txn.r),hex]"'
+
 
 def _config(expressions: list[str | None]) -> str:
     lines = [
@@ -157,7 +161,7 @@ def _config(expressions: list[str | None]) -> str:
             lines.append(f"    http-request set-var(txn.r) {probe} if {{ path /{number} }}")
         else:
             lines.append("    # an error")
-    lines += ['    http-request return status 200 hdr x-value "%[var(txn.r),hex]"', ""]
+    lines += [_RETURN, ""]
     return "\n".join(lines)
 
 
@@ -256,8 +260,7 @@ def _ask(front: str, numbers: list[int]) -> dict[int, str]:
 
 def main(paths: list[str]) -> None:
     """Rewrite the outcomes of files of cases with HAProxy's."""
-    # times in cases are those of one zone
-    os.environ["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
+    os.environ["TZ"] = ZONE
     for path in map(Path, paths):
         outcomes = iter(judge([text for text, _ in read_cases(path)]))
         lines = []
