@@ -40,7 +40,7 @@ FEATURES: dict[str, bool] = {
     "OPENSSL": False,
     "OT": False,
     "PCRE": False,
-    "PCRE2": False,
+    "PCRE2": True,
     "PCRE2_JIT": False,
     "PCRE_JIT": False,
     "POLL": True,

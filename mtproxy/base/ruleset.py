@@ -9,6 +9,8 @@ and only the same entries read them. All of it is immutable and shared by all th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from mtproxy.base.location import Location
 
@@ -46,24 +48,35 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
+class PatternFile:
+    """A file of patterns (`-f`), read with the flags that stand before it."""
+
+    name: str
+    ignore_case: bool = False
+    #: -M: a map's file, of which the first column counts
+    is_map: bool = False
+    #: -n: no look-up of names in the DNS
+    no_dns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PatternSpec:
-    """What a sample is compared with: the patterns and flags of an ACL line, or of a map.
+    """What a sample is compared with: the patterns and flags of an ACL line.
 
     `match` is the method (manual 7.1.3): found, bool, int, ip, bin, len, str, beg, sub, dir, dom,
-    end, reg or meth. `patterns` were written in the line; `files` are pattern files by name.
+    end, reg or meth. `patterns` were written in the line.
     """
 
     match: str
     patterns: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    files: tuple[PatternFile, ...] = ()
     ignore_case: bool = False
-    #: -M: the files are maps, of which the first column counts
-    is_map: bool = False
-    #: -n: no look-up of names in the DNS
     no_dns: bool = False
     #: -u: the number under which the runtime socket knows the patterns of the line
     unique_id: int | None = None
     location: Location = NOWHERE
+    #: where the patterns are (`rules.patterns.reference.PatternExpr`): lists that may change
+    exprs: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,52 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A whole HTTP response that was read at load (`errorfile`, `errorloc`).
+
+    `version` is 10 or 11. `headers` are (lower-cased name, value) but Connection. `close`: the
+    client's connection ends with it. `silent`: from an empty file, the connection ends without a
+    word.
+    """
+
+    version: int
+    status: int
+    reason: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+    close: bool = False
+    silent: bool = False
+
+
+class ReplyKind(StrEnum):
+    """Where the body of a reply comes from."""
+
+    EMPTY = "empty"  # there is none
+    DEFAULT = "default-errorfiles"  # the whole reply is what the proxies have for the status
+    SECTION = "errorfiles"  # the whole reply is what an http-errors section has
+    STORED = "errorfile"  # the whole reply was read from a file
+    BYTES = "string"
+    FORMAT = "lf-string"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySpec:
+    """A reply made here: `return`, `deny`, `tarpit`, `http-error` (manual 4.2).
+
+    `status` is what logs say. `headers` and `content_type` go with EMPTY, BYTES and FORMAT alone.
+    """
+
+    status: int
+    kind: ReplyKind = ReplyKind.EMPTY
+    headers: tuple[tuple[bytes, Format], ...] = ()
+    content_type: bytes | None = None
+    body: bytes = b""
+    format: Format | None = None
+    section: str = ""
+    stored: StoredMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A `use_backend` or `use-server` line: a name, fixed or made for each request, and when."""
 
@@ -141,6 +200,8 @@ class ProxyRules:
     #: the backend of the first whose condition holds, before `default_backend`
     use_backend: tuple[Choice, ...] = ()
     use_server: tuple[Choice, ...] = ()
+    #: `force-persist` (True) and `ignore-persist` (False) in their order
+    persist: tuple[tuple[bool, Condition], ...] = ()
     #: `monitor fail`: 503 for `monitor-uri` while one of them holds
     monitor_fail: tuple[Condition, ...] = ()
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
@@ -151,5 +212,5 @@ class ProxyRules:
     def any(self) -> bool:
         """Whether there is anything here that looks at connections, requests or responses."""
         return any(self.sets.values()) or bool(
-            self.use_backend or self.use_server or self.monitor_fail
+            self.use_backend or self.use_server or self.persist or self.monitor_fail
         )

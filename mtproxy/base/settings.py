@@ -8,11 +8,13 @@ builds its own runtime objects from it. Times are integer milliseconds, sizes ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules
+from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
 
 
 class AddressKind(Enum):
@@ -120,6 +122,8 @@ class ServerSettings:
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
     log_proto: str = "legacy"
+    #: what the persistence cookie calls it; empty: nothing
+    cookie: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,27 @@ class ForwardFor:
 
 
 @dataclass(frozen=True, slots=True)
+class CookieSettings:
+    """`cookie NAME ...` (manual 4.2): how a client comes back to its server."""
+
+    name: bytes
+    #: "insert", "rewrite", "prefix", or "" (looked at only)
+    mode: str = ""
+    indirect: bool = False
+    nocache: bool = False
+    postonly: bool = False
+    preserve: bool = False
+    httponly: bool = False
+    secure: bool = False
+    dynamic: bool = False
+    domains: tuple[bytes, ...] = ()
+    #: seconds, 0: no limit
+    maxidle: int = 0
+    maxlife: int = 0
+    attributes: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -248,6 +273,9 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
+    errors: Mapping[int, ReplySpec] = field(default_factory=dict)
+    cookie: CookieSettings | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -323,6 +351,10 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `http-errors` sections by name: responses by status
+    http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
+    #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
+    patterns: Any = field(default=None, compare=False, repr=False)
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

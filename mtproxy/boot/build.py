@@ -26,13 +26,15 @@ from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
+from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
+from mtproxy.stream.persistence import Persistence
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
-from mtproxy.stream.session import SessionStarter
+from mtproxy.stream.session import SessionStarter, rules_at_accept
 
 DEFAULT_MAXACCEPT = 16
 
@@ -57,6 +59,8 @@ class Shared:
     front_counters: dict[str, list[FrontendCounters]] = field(default_factory=dict)
     #: by position in `listeners`; only of those that are counted one by one
     listener_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
+    #: the same of the others, for rules that ask
+    rule_counters: dict[int, list[FrontendCounters]] = field(default_factory=dict)
     #: by name and kind of the proxy; None where no log line is sampled
     samplings: dict[tuple[str, str], Sampling | None] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
@@ -88,6 +92,8 @@ def make_shared(
     for number, listener in enumerate(listeners):
         if "socket-stats" in listener.proxy.options:
             shared.listener_counters[number] = []
+        else:
+            shared.rule_counters[number] = []
         quotas = [process]
         if listener.proxy.name in fronts:
             quotas.append(fronts[listener.proxy.name])
@@ -148,12 +154,30 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
-        if proxy.disabled or not proxy.rules.any:
+        if proxy.disabled or not (proxy.rules.any or proxy.errors):
             continue
         build = Build(shared.rules, proxy, ctx, room)
+        if proxy.errors:
+            errors = build_errors(proxy.errors, build)
+            if proxy.is_frontend:
+                room.fronts[proxy.name].frontend.errors = errors
+            if proxy.is_backend:
+                room.backends[proxy.name].errors = errors
+        if not proxy.rules.any:
+            continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
+    for name, backend in room.backends.items():
+        rules = room.back_rules.get(name)
+        if backend.settings.cookie is not None or (
+            rules is not None and (rules.use_server or rules.persist)
+        ):
+            room.confs[name].persistence = Persistence(
+                backend,
+                rules.use_server if rules is not None else (),
+                rules.persist if rules is not None else (),
+            )
     for front in room.fronts.values():
         front.set_rules(sides.get(id(front.frontend.settings)))
 
@@ -191,16 +215,23 @@ class _Listening:
         shared, number = self.shared, self.number
         listener = shared.listeners[number]
         proxy, bind = listener.proxy, listener.bind
+        counters = shared.listener_counters.get(number)
+        name = bind.name
+        if counters is not None:
+            name = name or f"sock-{bind.id}"
+        elif room.count_listeners:
+            counters = shared.rule_counters[number]
         room.listeners[number] = listener_room = ListenerRoom(
             room.fronts[proxy.name],
             bind.id or number + 1,
-            shared.listener_counters.get(number),
+            counters,
             shared.quotas[number],
+            name,
         )
         acceptor = Acceptor(
             ctx,
             listener.sock,
-            SessionStarter(proxy.name, proxy.mode, number),
+            SessionStarter(proxy.name, proxy.mode, number, ruled=rules_at_accept(proxy.rules)),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,
         )

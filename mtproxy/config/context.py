@@ -12,6 +12,7 @@ from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.settings import CommandLine, Location
 from mtproxy.config.drafts import GlobalDraft, ProxyDraft, RingDraft
 from mtproxy.config.model import Statement
+from mtproxy.rules.patterns.store import PatternStore
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Context:
     #: the proxies by name, in order: a frontend and a backend may share one
     proxies_by_name: dict[str, list[ProxyDraft]] = field(default_factory=dict)
     rings: list[RingDraft] = field(default_factory=list)
+    #: pattern files and the patterns of ACL lines
+    patterns: PatternStore = field(default_factory=PatternStore)
     #: the proxy or defaults section being read
     current: ProxyDraft | None = None
     #: the ring section being read

@@ -7,15 +7,18 @@ makes the immutable record that every other layer sees. Main thread only.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, Rule
+from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, ReplySpec, Rule
 from mtproxy.base.settings import (
     Address,
+    AddressKind,
     BindSettings,
     CheckSettings,
+    CookieSettings,
     ForwardFor,
     GlobalSettings,
     Location,
@@ -26,6 +29,7 @@ from mtproxy.base.settings import (
     StatsSocket,
     Timeouts,
 )
+from mtproxy.base.xxhash import xxh64
 
 NOWHERE = Location("", 0)
 
@@ -66,6 +70,7 @@ class ServerDraft:
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
+    cookie: str = ""
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
@@ -100,6 +105,7 @@ class ServerDraft:
             rise=self.rise,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
+            cookie=os.fsencode(self.cookie),
         )
 
 
@@ -130,6 +136,7 @@ class RulesDraft:
     acls: dict[str, list[AclLine]] = field(default_factory=dict)
     use_backend: list[Choice] = field(default_factory=list)
     use_server: list[Choice] = field(default_factory=list)
+    persist: list[tuple[bool, Condition]] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
     inspect_delay: int | None = None
     response_delay: int | None = None
@@ -154,6 +161,7 @@ class RulesDraft:
             acls={name: tuple(lines) for name, lines in self.acls.items()},
             use_backend=tuple(self.use_backend),
             use_server=tuple(self.use_server),
+            persist=tuple(self.persist),
             monitor_fail=tuple(self.monitor_fail),
             inspect_delay=self.inspect_delay,
             response_delay=self.response_delay,
@@ -193,9 +201,13 @@ class ProxyDraft:
     disabled: bool = False
     description: str | None = None
     monitor_uri: str | None = None
-    keepalive_probes: dict[str, int] = field(default_factory=dict)
+    #: replies in place of the built-in ones, by status
+    errors: dict[int, ReplySpec] = field(default_factory=dict)
+    keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    cookie: CookieSettings | None = None
+    dynamic_cookie_key: str | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -238,7 +250,9 @@ class ProxyDraft:
             kind=self.kind,
             mode=self.mode,
             binds=tuple(replace(bind, id=i) for bind, i in binds) if front else (),
-            servers=tuple(server.freeze(server_ids[server.name]) for server in self.servers),
+            servers=tuple(
+                self._with_cookie(server.freeze(server_ids[server.name])) for server in self.servers
+            ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
             timeouts=Timeouts(**self.timeouts),
@@ -259,8 +273,24 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self.rules.freeze(),
+            errors=dict(self.errors),
+            cookie=self.cookie,
             **self.keepalive_probes,
         )
+
+    def _with_cookie(self, server: ServerSettings) -> ServerSettings:
+        """The server with its dynamic cookie, where it has to have one (manual 4.2, `dynamic`)."""
+        key, cookie = self.dynamic_cookie_key, self.cookie
+        if key is None or cookie is None or not cookie.dynamic or server.cookie:
+            return server
+        family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(
+            server.address.kind
+        )
+        if family is None:
+            return server
+        secret = os.fsencode(key) + socket.inet_pton(family, server.address.host)
+        number = xxh64(secret + server.address.port.to_bytes(4))
+        return replace(server, cookie=b"%016x" % number)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Choice, Rule
 from mtproxy.config.model import (
     BACK,
-    BACK_ONLY,
     FRONT,
     FRONT_ONLY,
     PROXY,
@@ -24,7 +23,7 @@ from mtproxy.config.model import (
 )
 from mtproxy.config.model import time as parse_time
 from mtproxy.rules import points, registry
-from mtproxy.rules.acl import PREDEFINED, parse_acl
+from mtproxy.rules.acl import parse_acl, scoped
 from mtproxy.rules.points import Point
 from mtproxy.rules.reader import RuleReader
 
@@ -49,6 +48,7 @@ def reader_of(ctx: Context, st: Statement, point: Point, taken: int, title: str 
         position=taken,
         title=title or " ".join(st.words[:taken]),
         acls=proxy.rules.acls,
+        patterns=ctx.patterns,
         references=proxy.rules.references,
         warn=lambda message: ctx.warn(st.location, message),
         draft=proxy,
@@ -108,24 +108,26 @@ def _rule_set(point: Point) -> Parser:
 def _acl(ctx: Context, st: Statement) -> None:
     name = st.required(1, "a name")
     check_name(name, "acl")
-    if name in ("or", "||", "{", "}", "!", "if", "unless") or name in PREDEFINED:
-        raise ConfigError(f"'acl' : '{name}' cannot be the name of an ACL", word=name)
-    reader = reader_of(ctx, st, _ANYWHERE, 2, "acl")
+    if name.lower() == "or":
+        raise ConfigError(
+            f"acl name '{name}' will never match: 'or' separates alternatives in a condition",
+            word=name,
+        )
+    if not ctx.proxy.name:
+        raise ConfigError("'acl' not allowed in anonymous 'defaults' section", word="acl")
+    reader = reader_of(ctx, st, _ANYWHERE, 2, f"acl {name}")
     line = parse_acl(reader)
-    ctx.proxy.rules.acls.setdefault(name, []).append(line)
+    key = scoped(reader.kind, reader.proxy, name)
+    ctx.proxy.rules.acls.setdefault(key, []).append(line)
 
 
 def _use_backend(ctx: Context, st: Statement) -> None:
     reader = reader_of(ctx, st, points.USE_BACKEND, 1)
-    ctx.proxy.rules.use_backend.append(_choice(reader, "backend"))
+    ctx.proxy.rules.use_backend.append(parse_choice(reader, "backend"))
 
 
-def _use_server(ctx: Context, st: Statement) -> None:
-    reader = reader_of(ctx, st, points.USE_SERVER, 1)
-    ctx.proxy.rules.use_server.append(_choice(reader, "server"))
-
-
-def _choice(reader: RuleReader, kind: str) -> Choice:
+def parse_choice(reader: RuleReader, kind: str) -> Choice:
+    """A name, fixed or made by a format, and its condition."""
     word = reader.value(f"a {kind} name")
     name = reader.format(word)
     if name.constant is not None:
@@ -164,6 +166,5 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("http-response", PROXY, _rule_set(points.HTTP_RESPONSE)),
     Keyword("http-after-response", PROXY, _rule_set(points.HTTP_AFTER_RESPONSE)),
     Keyword("use_backend", FRONT_ONLY, _use_backend),
-    Keyword("use-server", BACK_ONLY, _use_server),
     Keyword("monitor", FRONT_ONLY, _monitor),
 )

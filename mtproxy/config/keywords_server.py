@@ -135,6 +135,10 @@ def _log_proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.log_proto = args.choice("legacy", "octet-count")
 
 
+def _cookie(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.cookie = args.value("a value")
+
+
 def _later(name: str, feature: str, arguments: int = 0) -> ServerOption:
     return ServerOption(name, None, Support.LATER, feature, arguments)
 
@@ -148,6 +152,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("addr", _check_address),
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
+    ServerOption("cookie", _cookie),
     ServerOption("disabled", _set("disabled")),
     ServerOption("downinter", _delay("downinter")),
     ServerOption("enabled", _set("disabled", False)),
@@ -207,7 +212,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ciphers", "TLS", 1),
     _later("ciphersuites", "TLS", 1),
     _later("client-sigalgs", "TLS", 1),
-    _later("cookie", "cookie persistence", 1),
     _later("crl-file", "TLS", 1),
     _later("crt", "TLS", 1),
     _later("curves", "TLS", 1),

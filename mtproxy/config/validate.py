@@ -33,6 +33,7 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -281,7 +282,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))
     rings = tuple(ring.freeze() for ring in ctx.rings)
-    return Settings(global_, tuple(proxies), files, dict(ctx.environ), rings)
+    return Settings(global_, tuple(proxies), files, dict(ctx.environ), rings, patterns=ctx.patterns)
 
 
 def has_listener(settings: Settings) -> bool:

@@ -153,19 +153,22 @@ class ResponseHead:
         return f"<ResponseHead {self.start_line!r} {len(self.headers)} headers>"
 
 
-def make_response(status: int, reason: bytes, headers: list[Header], length: int) -> ResponseHead:
+def make_response(
+    status: int, reason: bytes, headers: list[Header], length: int, *, version: int = 11
+) -> ResponseHead:
     """The head of a response that is made here. Its wire form is made by `seal`."""
     head = ResponseHead()
     head.status = status
     head.reason = reason
-    head.version = 11
+    head.version = version
     head.headers = headers
+    head.index = NO_INDEX
     head.content_length = length
     head.chunked = False
     head.keep_alive = True
     head.upgrade = None
     head.body = BODY_LENGTH
-    head.start_line = b"HTTP/1.1 %d %b" % (status, reason)
+    head.start_line = b"HTTP/1.%d %d %b" % (version - 10, status, reason)
     head.usual = False
     head.seal()
     return head

@@ -23,6 +23,8 @@ _match_absolute = re.compile(
     rb"([A-Za-z][A-Za-z0-9+.\-]*)://((?:" + _NAME + rb":]*@)?)(" + _HOST + rb")(:[0-9]*)?(/.*)?"
 ).fullmatch
 _match_authority = re.compile(rb"(" + _HOST + rb")(:[0-9]+)").fullmatch
+# scheme and authority in whatever a rule may have made
+_match_start = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*://([^/]*)").match
 _DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
 
 
@@ -93,3 +95,36 @@ def agree(target: bytes, form: int, host: bytes | None) -> tuple[bytes, bytes | 
         elif redundant and host_port == default:
             host = host_name
     return short if redundant else target, host
+
+
+def split_target(target: bytes) -> tuple[bytes, bytes | None]:
+    """What stands before the path of a target, and its path with the query; None: it has none.
+
+    As HAProxy reads it where rules speak of paths: only "*" and what has no scheme or nothing
+    behind its authority is without a path.
+    """
+    if target[:1] == b"/":
+        return b"", target
+    match = None if target[:1] == b"*" else _match_start(target)
+    if match is None or match.end() == len(target):
+        return target, None
+    return target[: match.end()], target[match.end() :]
+
+
+def with_authority(method: bytes, target: bytes, host: bytes) -> bytes:
+    """An absolute target, or CONNECT's, with another authority; other targets as they are."""
+    if method == b"CONNECT":
+        return host
+    match = _match_start(target)
+    if match is None:
+        return target
+    user = match[1].rfind(b"@") + 1
+    return b"%b%b%b" % (target[: match.start(1) + user], host, target[match.end() :])
+
+
+def authority_of(method: bytes, target: bytes) -> bytes | None:
+    """The authority in a target, without user information; None: it has none."""
+    if method == b"CONNECT":
+        return target
+    match = None if target[:1] in (b"/", b"*", b"") else _match_start(target)
+    return None if match is None else match[1][match[1].rfind(b"@") + 1 :]

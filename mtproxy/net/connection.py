@@ -12,10 +12,9 @@ import errno
 import os
 import select
 import socket
-import struct
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.net.sockets import bind_source, set_options
+from mtproxy.net.sockets import LINGER_RESET, bind_source, set_options, silence
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import Address
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from mtproxy.sched.tasklet import Tasklet
 
 #: close() sends a reset
-_NO_LINGER = struct.pack("ii", 1, 0)
 # Literals: a constant of a code object is shared by all threads without a fight over its count.
 IN = 0x001
 OUT = 0x004
@@ -43,7 +41,6 @@ assert (IN, OUT, ERR, HUP, RDHUP) == (
     select.EPOLLHUP,
     select.EPOLLRDHUP,
 )
-LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 class Connection:
@@ -72,11 +69,9 @@ class Connection:
         ctx.fdtab[self.fd] = self
 
     def vanish(self) -> None:
-        """Make the next close reset the connection instead of ending it in order."""
-        try:
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        except OSError:
-            pass  # closed already
+        """Make the next close one that the peer does not notice, as far as we may (`silence`)."""
+        if not self.closed:
+            silence(self.sock)
 
     def close(self) -> None:
         """Close now. Unread input makes the kernel send a reset, as everywhere."""
@@ -97,6 +92,8 @@ class Connection:
 
     def shutdown_write(self) -> None:
         """Tell the peer that nothing more comes. A peer that is gone already is no error."""
+        if self.closed:
+            return
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError as e:

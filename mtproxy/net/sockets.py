@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import stat
+import struct
 
 from mtproxy.base.settings import Address, AddressKind, BindSettings
 
@@ -18,6 +19,10 @@ _SO_BINDTODEVICE = 25
 # numbers of linux/in.h and linux/tcp.h that the socket module does not name
 _IP_BIND_ADDRESS_NO_PORT = 24
 _TCP_FASTOPEN_CONNECT = 30
+_TCP_REPAIR = 19
+_IPV6_UNICAST_HOPS = 16
+#: SO_LINGER for a close that resets
+LINGER_RESET = struct.pack("ii", 1, 0)
 
 #: settings of a socket as setsockopt() takes them: level, name, value
 type SocketOptions = tuple[tuple[int, int, int], ...]
@@ -224,3 +229,30 @@ def bind_source(sock: socket.socket, source: Address) -> None:
     else:
         sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
     sock.bind(where)
+
+
+def silence(sock: socket.socket) -> None:
+    """Have the peer of an accepted connection not notice that `sock` is closed next.
+
+    With the right to (CAP_NET_ADMIN) the socket is put into repair mode, in which the kernel sends
+    nothing at all. Without it the reset gets a TTL of 1 and ends at the first router; peers of the
+    local network still see it (manual 4.2, silent-drop). Nothing that can fail here is an error.
+    """
+    if sock.family == socket.AF_UNIX:
+        return
+    hops = (socket.IPPROTO_IP, socket.IP_TTL)
+    if sock.family == socket.AF_INET6:
+        hops = (socket.IPPROTO_IPV6, _IPV6_UNICAST_HOPS)
+    # what has come is acknowledged, so that the peer does not send it again
+    _try_option(sock, socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    _try_option(sock, socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+    if not _try_option(sock, socket.IPPROTO_TCP, _TCP_REPAIR, 1):
+        _try_option(sock, *hops, 1)
+
+
+def _try_option(sock: socket.socket, level: int, name: int, value: int | bytes) -> bool:
+    try:
+        sock.setsockopt(level, name, value)
+    except OSError:
+        return False
+    return True

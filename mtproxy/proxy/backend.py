@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
 from mtproxy.proxy.counters import BackendCounters, combined
@@ -191,6 +191,7 @@ class Backend:
 
     __slots__ = (
         "counters",
+        "errors",
         "last_error",
         "load",
         "name",
@@ -208,6 +209,8 @@ class Backend:
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
         self.counters = BackendCounters()
+        #: replies in place of the built-in ones by status, see rules.reply
+        self.errors: dict[int, Any] = {}
         #: the last response that was refused
         self.last_error: BadCapture | None = None
         shared.sides.append(self)

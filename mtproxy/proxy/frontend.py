@@ -22,7 +22,7 @@ class Frontend:
     the frontend has no log target.
     """
 
-    __slots__ = ("counters", "last_error", "load", "log", "name", "settings", "tid")
+    __slots__ = ("counters", "errors", "last_error", "load", "log", "name", "settings", "tid")
 
     def __init__(
         self,
@@ -37,6 +37,8 @@ class Frontend:
         self.log = log
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
+        #: replies in place of the built-in ones by status, see rules.reply
+        self.errors: dict[int, Any] = {}
         #: the last request that was refused
         self.last_error: BadCapture | None = None
         self.load = Load(self.counters, side_counters)

@@ -9,11 +9,11 @@ an undecided one counts neither as true nor as false, negated or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
-from mtproxy.base.ruleset import AclLine, Condition, PatternSpec, Term
+from mtproxy.base.ruleset import AclLine, Condition, PatternFile, PatternSpec, Term
 from mtproxy.rules import patterns, registry
 from mtproxy.rules.casts import can_cast
 from mtproxy.rules.expression import build_every, build_expression, parse_expression
@@ -66,114 +66,124 @@ _BY_TYPE: Final = {
     Type.IPV4: "ip",
     Type.IPV6: "ip",
     Type.STR: "str",
-    Type.BIN: "bin",
     Type.METH: "meth",
 }
+#: HAProxy's own ACL keywords that are fetches as well: only converters in the same word belong to
+#: them, what stands behind is a pattern even if it is called like one
+_KEYWORDS: Final = frozenset({"base", "cook", "hdr", "method", "path", "url", "urlp"})
 
 
 # --- reading
 
 
+def scoped(kind: str, proxy: str, name: str) -> str:
+    """The key of a named ACL. Those of a `defaults` section are known to its own rules only."""
+    return f"{proxy}/{name}" if kind == "defaults" else name
+
+
 def parse_acl(reader: RuleReader) -> AclLine:
     """An ACL line from its fetch on; takes all words up to the end of the statement."""
-    return _parse_line(reader, reader.words[reader.position :])
+    line = _parse_line(reader, reader.words[reader.position :])
+    reader.position = len(reader.words)
+    return line
 
 
 def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
     """`words`: fetch, flags, patterns; nothing else."""
-    inner = _sub_reader(reader, words)
+    keyword = words[0].partition("(")[0].partition(",")[0] if words else ""
+    inner = replace(reader, words=words[:1] if keyword in _KEYWORDS else words, position=0)
     expression = parse_expression(inner, acl=True)
+    inner.words = words
     entry = registry.FETCHES[expression.fetch.name]
-    match = entry.match if not expression.converters or entry.acl_only else None
-    spec = _parse_patterns(inner, Type(expression.type), match)
-    return AclLine(" ".join(words), expression, spec)
-
-
-def _sub_reader(reader: RuleReader, words: tuple[str, ...]) -> RuleReader:
-    from mtproxy.rules.reader import RuleReader as Reader
-
-    return Reader(
-        words,
-        reader.location,
-        reader.point,
-        proxy=reader.proxy,
-        kind=reader.kind,
-        mode=reader.mode,
-        title=reader.title,
-        acls=reader.acls,
-        references=reader.references,
-        warn=reader.warn,
-        draft=reader.draft,
-        global_draft=reader.global_draft,
-    )
+    match = None if expression.converters else entry.match
+    kind = Type(expression.type)
+    rest = words[inner.position :]
+    if not rest and kind is not Type.BOOL and (match or _BY_TYPE.get(kind)) not in (None, "bool"):
+        reader.warn(
+            f"'{reader.title}' : no pattern to match against was given to '{words[0]}', so this"
+            " ACL will never match (add '--' if this is meant, '-m found' to match what exists,"
+            " '-m bool' to match a number that is not zero)"
+        )
+    elif rest and len(rest) == len(words) - 1 and rest[0][:1] == "(" and "(" not in words[0]:
+        reader.warn(
+            f"'{reader.title}' : the pattern '{rest[0]}' behind '{words[0]}' is likely a mistake:"
+            " remove the space before '(', or put '--' before the pattern if it is meant"
+        )
+    spec = _parse_patterns(inner, kind, match)
+    return AclLine(" ".join(words), expression, patterns.load(spec, inner, keyword))
 
 
 def _parse_patterns(inner: RuleReader, kind: Type, match: str | None) -> PatternSpec:
-    files: list[str] = []
+    """Flags and patterns from the cursor on, to the end."""
+    files: list[PatternFile] = []
     ignore_case = is_map = no_dns = False
     unique_id: int | None = None
-    given: str | None = None
-    while inner.peek().startswith("-") and len(inner.peek()) > 1:
-        flag = inner.peek()
-        if flag == "--":
-            inner.next()
-            break
-        if flag == "-i":
-            ignore_case = True
-        elif flag == "-n":
-            no_dns = True
-        elif flag == "-M":
-            is_map = True
-        elif flag == "-f":
-            inner.next()
-            files.append(inner.value("a file name behind '-f'"))
-            continue
-        elif flag == "-u":
-            inner.next()
-            unique_id = inner.integer(0)
-            continue
-        elif flag == "-m":
-            inner.next()
-            given = inner.choice(patterns.METHODS, "a match method:")
-            continue
-        elif flag[1:2].isdigit():
-            break  # a negative number
-        else:
-            raise inner.error(
-                f"'{flag}' is no flag of an ACL (-i, -f, -m, -n, -u, -M, --);"
-                " patterns that begin with '-' go behind '--'",
-                flag,
-            )
-        inner.next()
-    method = given or match or _BY_TYPE.get(kind)
+    method = match or _BY_TYPE.get(kind)
+    while inner.peek().startswith("-"):
+        flag = inner.next()
+        match flag:
+            case "--":
+                break
+            case "-i":
+                ignore_case = True
+            case "-n":
+                no_dns = True
+            case "-M":
+                is_map = True
+            case "-f":
+                name = inner.value("a file name behind '-f'")
+                _need_method(inner, method)
+                files.append(PatternFile(name, ignore_case, is_map, no_dns))
+            case "-u":
+                unique_id = inner.integer(0)
+            case "-m":
+                if files:
+                    raise inner.error("'-m' must only be specified before patterns and files", flag)
+                method = _method(inner, kind)
+            case _:
+                raise inner.error(
+                    f"'{flag}' is not a valid ACL option (-i, -f, -m, -n, -u, -M, --)."
+                    " Please use '--' before any pattern beginning with a '-'",
+                    flag,
+                )
+    method = _need_method(inner, method)
+    rest = inner.words[inner.position :]
+    # an empty word ends the patterns
+    texts = rest[: rest.index("")] if "" in rest else rest
+    inner.position = len(inner.words)
+    return PatternSpec(method, texts, tuple(files), ignore_case, no_dns, unique_id, inner.location)
+
+
+def _need_method(inner: RuleReader, method: str | None) -> str:
     if method is None:
         raise inner.error(
             "matching method must be specified first (using '-m') when using a sample fetch"
             f" of this type ('{inner.words[0]}')",
             inner.words[0],
         )
-    if not can_cast(kind, patterns.takes(method)):
+    return method
+
+
+def _method(inner: RuleReader, kind: Type) -> str:
+    name = inner.value("a match method behind '-m'")
+    if name not in patterns.METHODS:
         raise inner.error(
-            f"match method '{method}' cannot be used with '{inner.words[0]}', which gives {kind}",
-            method if given else inner.words[0],
+            f"unknown matching method '{name}'", name, nearest(name, patterns.METHODS)
         )
-    spec = PatternSpec(
-        method,
-        inner.words[inner.position :],
-        tuple(files),
-        ignore_case,
-        is_map,
-        no_dns,
-        unique_id,
-        inner.location,
-    )
-    inner.position = len(inner.words)
-    patterns.check(spec, inner)
-    return spec
+    if name != "found" and not can_cast(kind, patterns.takes(name)):
+        raise inner.error(
+            f"matching method '{name}' cannot be used with '{inner.words[0]}', which gives {kind}",
+            name,
+        )
+    return name
 
 
 def parse_condition(reader: RuleReader) -> Condition | None:
-    """`if` or `unless` and what follows, to the end; None at the end of the statement."""
+    """`if` or `unless` and what follows, to the end; None at the end of the statement.
+
+    As HAProxy, allows `or` with nothing on one side, exclamation marks of any number, and no ACL at
+    all, which is never true.
+    """
     if not reader.more():
         return None
     word = reader.peek()
@@ -186,25 +196,24 @@ def parse_condition(reader: RuleReader) -> Condition | None:
     negated = False
     while reader.more():
         token = reader.next()
-        if token in ("or", "||"):
-            if not suite or negated:
-                raise reader.error(f"missing ACL before '{token}'", token)
-            suites.append(tuple(suite))
-            suite = []
-            continue
         while token.startswith("!"):
             negated = not negated
             token = token[1:]
         if not token:
             continue
+        if token.lower() == "or" or token == "||":
+            if suite:
+                suites.append(tuple(suite))
+            suite = []
+            negated = False
+            continue
         acl = _anonymous(reader, word) if token == "{" else _named(reader, token)
         suite.append(Term(acl, negated))
         negated = False
-    if negated or (not suite and suites):
-        raise reader.error(f"missing ACL at the end of the '{word}' condition", word)
-    if not suite:
-        raise reader.error(f"no ACL found in the '{word}' condition", word)
-    suites.append(tuple(suite))
+    if suite:
+        suites.append(tuple(suite))
+    if not suites:
+        reader.warn(f"'{reader.title}' : the '{word}' condition names no ACL and is never true")
     text = " ".join(reader.words[start - 1 :])
     return Condition(tuple(suites), word == "unless", text, reader.location)
 
@@ -220,19 +229,22 @@ def _anonymous(reader: RuleReader, word: str) -> AclLine:
     raise reader.error(f"missing closing '}}' in the '{word}' condition", "{")
 
 
-def _named(reader: RuleReader, name: str) -> str | AclLine:
-    if name in reader.acls:
-        for line in reader.acls[name]:
-            _check_usable(reader, line, name)
-        return name
-    words = PREDEFINED.get(name)
-    if words is not None:
-        return _parse_line(reader, words)
-    raise ConfigError(
-        f"'{reader.title}' : no such ACL : '{name}'",
-        word=name,
-        suggestion=nearest(name, [*reader.acls, *PREDEFINED]),
-    )
+def _named(reader: RuleReader, name: str) -> str:
+    """The key of a named ACL; a predefined one is made when it is first used."""
+    key = scoped(reader.kind, reader.proxy, name)
+    if key not in reader.acls:
+        words = PREDEFINED.get(name)
+        if words is None:
+            prefix = scoped(reader.kind, reader.proxy, "")
+            known = [one.removeprefix(prefix) for one in reader.acls if one.startswith(prefix)]
+            raise reader.error(
+                f"no such ACL : '{name}'", name, nearest(name, [*known, *PREDEFINED])
+            )
+        reader.acls[key] = [_parse_line(reader, words)]
+        return key
+    for line in reader.acls[key]:
+        _check_usable(reader, line, name)
+    return key
 
 
 def _check_usable(reader: RuleReader, line: AclLine, name: str) -> None:
@@ -252,23 +264,17 @@ def _check_usable(reader: RuleReader, line: AclLine, name: str) -> None:
 def build_acl(line: AclLine, build: Build) -> Test:
     """This thread's test for one line."""
     spec = line.patterns
-    match = patterns.matcher(spec, build)
-    if spec.match == "found" and match is None:
+    if spec.match == "found":
         found = build_every(line.expression, build)
         if found is not None:
             return _any_at_all(found)
         fetch = build_expression(line.expression, build)
         return lambda view: fetch(view) is not None
-    value_of = build_expression(line.expression, build, patterns.takes(spec.match))
-    if match is None:
-        # no pattern at all: only `bool` has something to say
-        if spec.match == "bool":
-            return lambda view: bool(value_of(view))
-        return lambda _view: False
-    matches = match
+    matches = patterns.matcher(spec)
     every = build_every(line.expression, build, patterns.takes(spec.match))
     if every is not None:
         return _any_of_values(every, matches)
+    value_of = build_expression(line.expression, build, patterns.takes(spec.match))
 
     def test(view: View) -> bool:
         value = value_of(view)

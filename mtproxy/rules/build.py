@@ -13,6 +13,7 @@ from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, ProxyRu
 from mtproxy.rules import registry
 from mtproxy.rules.acl import Undecided, build_condition, build_undecided
 from mtproxy.rules.expression import build_expression
+from mtproxy.rules.patterns.store import PatternStore
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import ProxySettings, Settings
@@ -30,8 +31,8 @@ class RuleShared:
         self.settings = settings
         #: variables of the process: name without scope -> value; single operations are atomic
         self.proc_vars: dict[str, Any] = {}
-        #: pattern files and unnamed pattern lists, see rules.patterns
-        self.patterns: Any = None
+        #: pattern files and the patterns of ACL lines; guarded list by list, see rules.patterns
+        self.patterns: PatternStore = getattr(settings, "patterns", None) or PatternStore()
         #: stick tables by name
         self.tables: dict[str, Any] = {}
 

@@ -7,7 +7,7 @@ known goes into `references`. Main thread, at load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mtproxy.base.errors import ConfigError
@@ -15,6 +15,7 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, Reference
 from mtproxy.base.settings import Location
 from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
+from mtproxy.rules.patterns.store import PatternStore
 from mtproxy.rules.points import Point
 from mtproxy.rules.types import Type
 
@@ -38,7 +39,9 @@ class RuleReader:
     title: str = ""
     #: what stood in the parentheses of the action's own word: "set-var(txn.x)"; None: nothing
     argument: str | None = None
-    acls: Mapping[str, list[AclLine]] = field(default_factory=dict)
+    acls: dict[str, list[AclLine]] = field(default_factory=dict)
+    #: the pattern lists of the whole configuration
+    patterns: PatternStore = field(default_factory=PatternStore)
     references: list[Reference] = field(default_factory=list)
     warn: Callable[[str], None] = lambda _message: None
     #: the draft of the proxy, for actions that add to it (captures); None in tests

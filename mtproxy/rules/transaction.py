@@ -16,65 +16,65 @@ if TYPE_CHECKING:
 class Transaction:
     """State of one transaction beside the messages themselves.
 
-    `txn_vars`, `req_vars`, `res_vars`: variables by name without scope. `own_req`, `own_res`:
-    whether the head is the stream's own copy and differs from what was received.
+    The defaults stand in the class: most transactions use few of them, and making one costs next
+    to nothing.
     """
 
-    __slots__ = (
-        "body",
-        "body_complete",
-        "captures",
-        "extra",
-        "log_level",
-        "own_req",
-        "own_res",
-        "payload",
-        "payload_final",
-        "pending",
-        "req_vars",
-        "res_body",
-        "res_body_complete",
-        "res_captures",
-        "res_payload",
-        "res_received",
-        "res_vars",
-        "rule",
-        "sniffed",
-        "txn_vars",
-    )
-
-    def __init__(self) -> None:
-        self.txn_vars: dict[str, Any] | None = None
-        self.req_vars: dict[str, Any] | None = None
-        self.res_vars: dict[str, Any] | None = None
-        self.own_req = False
-        self.own_res = False
-        #: the content of the request's body as far as it has been read, without chunk framing;
-        #: None: the request has no body
-        self.body: bytes | None = None
-        self.body_complete = False
-        #: the same of the response, with what has been read behind its head as it came
-        self.res_body: bytes | None = None
-        self.res_body_complete = False
-        self.res_received = b""
-        #: the stream's own account of the request's body (stream.request_body)
-        self.pending: Any = None
-        #: bytes of the request and of the response in `mode tcp`, as far as they have been read
-        self.payload = b""
-        self.res_payload = b""
-        #: the head of a request that was found in `payload`
-        self.sniffed: RequestHead | None = None
-        #: nothing more will come in the direction being looked at
-        self.payload_final = False
-        #: captured values by slot
-        self.captures: list[bytes | None] | None = None
-        self.res_captures: list[bytes | None] | None = None
-        #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
-        self.log_level: int | None = None
-        #: the last final rule, for last_rule_file and last_rule_line
-        self.rule: Any = None
-        #: what single families keep, by family; None until one does
-        self.extra: dict[str, Any] | None = None
+    #: variables by name without scope
+    txn_vars: dict[str, Any] | None = None
+    req_vars: dict[str, Any] | None = None
+    res_vars: dict[str, Any] | None = None
+    #: the head is the stream's own copy and differs from what was received
+    own_req = False
+    own_res = False
+    #: the content of the request's body as far as it has been read, without chunk framing;
+    #: None: the request has no body
+    body: bytes | None = None
+    body_complete = False
+    #: the same of the response, with what has been read behind its head as it came
+    res_body: bytes | None = None
+    res_body_complete = False
+    res_received = b""
+    #: the stream's own account of the request's body (stream.request_body)
+    pending: Any = None
+    #: bytes of the request and of the response in `mode tcp`, as far as they have been read
+    payload = b""
+    res_payload = b""
+    #: the head of a request that was found in `payload`
+    sniffed: RequestHead | None = None
+    #: nothing more will come in the direction being looked at
+    payload_final = False
+    #: the rules that run now are those for responses (in `mode tcp`)
+    looking_back = False
+    #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
+    nice = 0
+    priority_class = 0
+    priority_offset = 0
+    #: captured values by slot
+    captures: list[bytes | None] | None = None
+    res_captures: list[bytes | None] | None = None
+    #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
+    log_level: int | None = None
+    #: the last final rule, for last_rule_file and last_rule_line
+    rule: Any = None
+    #: what single families keep, by family; None until one does
+    extra: dict[str, Any] | None = None
+    #: persistence cookie: the letters of the log for request and response, and its dates (s)
+    cookie_state = "--"
+    cookie_dates = (0, 0)
+    #: the server was chosen by what the client brought, not by the algorithm
+    direct = False
+    #: `ignore-persist`
+    ignore_persist = False
+    #: bytes that rewriting rules have added to the heads
+    req_added = 0
+    res_added = 0
+    #: `strict-mode off`: for which rule set of which proxy (see rules.rewrite)
+    soft: tuple[Any, str] | None = None
+    #: a 103 response that the next rule goes on with
+    hints = b""
+    #: a rule wants the client's connection to be closed behind the response
+    close = False
 
     def own_request(self, view: View) -> RequestHead:
         """The request's head as this stream's own, to be changed. There must be one."""

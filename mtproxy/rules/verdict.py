@@ -37,25 +37,53 @@ class _Drop(Verdict):
     __slots__ = ()
 
 
+class _CloseServer(Verdict):
+    """`close`: the server's connection ends; what it has sent still goes to the client."""
+
+    __slots__ = ()
+
+
+class _Missing(Verdict):
+    """The rule cannot be applied for want of bytes: its set runs again when there are more.
+
+    Only content rules of `mode tcp` may give it, and not once `txn.payload_final` is set.
+    """
+
+    __slots__ = ()
+
+
 ACCEPT: Final = _Accept()
 CLOSE: Final = _Close()
 DROP: Final = _Drop()
+CLOSE_SERVER: Final = _CloseServer()
+MISSING: Final = _Missing()
 
 
 class Answer(Verdict):
     """The client is answered here and no server is asked.
 
     `reply` makes the message. `denied` says that it was refused by a rule (counted as such, "PR")
-    rather than served (redirect, return, auth: "LR"). `delay`: the tarpit, `timeout tarpit` passes
-    before the answer ("PT"). `error`: it came of a failure inside ("500", "PR" too).
+    rather than served (redirect, return, auth: "LR"). `delayed`: the tarpit, `timeout tarpit`
+    passes before the answer ("PT"). `error`: a rule could not do its work (an internal error, "PR"
+    or "PH"). `bad`: the message was not fit for it (counted as a failed request, "PR").
     """
 
-    __slots__ = ("delayed", "denied", "reply")
+    __slots__ = ("bad", "delayed", "denied", "error", "reply")
 
-    def __init__(self, reply: Reply, *, denied: bool = False, delayed: bool = False) -> None:
+    def __init__(
+        self,
+        reply: Reply,
+        *,
+        denied: bool = False,
+        delayed: bool = False,
+        error: bool = False,
+        bad: bool = False,
+    ) -> None:
         self.reply = reply
         self.denied = denied
         self.delayed = delayed
+        self.error = error
+        self.bad = bad
 
 
 class Wait(Verdict):

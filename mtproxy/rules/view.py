@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
+    from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.transaction import Transaction
 
 
@@ -35,6 +36,12 @@ class View(Protocol):
     listener: Any
     client_ip: str
     client_port: int
+    #: the destination where it is known already; `dst_ip` and `dst_port` look it up
+    dst_text: tuple[str, int] | None
+    #: what the addresses were before rules changed them; None: they did not
+    endpoints: Endpoints | None
+    server_ip: str | None
+    server_port: int
     accept_ms: int
     retries: int
     #: no request came before on this connection
@@ -47,6 +54,7 @@ class View(Protocol):
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
 
+    async def send_interim(self, message: bytes) -> None: ...
     async def wait_for_request_body(self, until: int, at_least: int) -> None: ...
     async def wait_for_response_body(self, until: int, at_least: int) -> None: ...
     @property

@@ -6,9 +6,14 @@ milliseconds; "none" is FOREVER, which added to a tick never comes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.sockets import buffer_options, keepalive_options
+
+if TYPE_CHECKING:
+    from mtproxy.stream.persistence import Persistence
 
 #: a timeout that never expires, still a number that can be added to a tick
 FOREVER = 1 << 61
@@ -109,6 +114,7 @@ class BackConf:
         "forwardfor",
         "http_request",
         "httpclose",
+        "persistence",
         "redispatch",
         "retries",
         "reuse_first",
@@ -159,5 +165,7 @@ class BackConf:
         self.splice_request = "splice-request" in options
         self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        #: what chooses a server before the algorithm does; set by boot where there is anything
+        self.persistence: Persistence | None = None
         #: source address of servers that have none of their own
         self.source = proxy.source

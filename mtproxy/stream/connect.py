@@ -317,6 +317,7 @@ def _redispatch(stream: Stream) -> bool:
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
     stream.redispatched = True
+    stream.note_redispatch()
     old.counters.redispatches += 1
     be.counters.redispatches += 1
     return True

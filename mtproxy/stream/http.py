@@ -23,7 +23,7 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import Message, built_in
+from mtproxy.rules.reply import Message
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -225,7 +225,12 @@ class HttpStream(HttpRules):
                 if be is None or bconf is None:
                     raise Stop(503, "SC")
                 self.enter_backend(be, bconf)
-            srv = be.pick(ctx)
+            srv = None
+            if ruled and bconf.persistence is not None:
+                srv = bconf.persistence.choose(self)
+                request = self.request or request  # a cookie may have been taken out
+            if srv is None:
+                srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
@@ -290,9 +295,12 @@ class HttpStream(HttpRules):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
-            if ruled and (route.response or route.after):
+            if ruled and route.changes_responses:
                 response = await self.run_response_rules(route, response, received)
                 received = self.txn.res_received
+                if self.txn.close:
+                    request = self.txn.own_request(self)
+                    request.keep_alive = request.usual = False
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay
@@ -331,6 +339,8 @@ class HttpStream(HttpRules):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
+            if ruled:
+                self.term_state = self.term_state[:2] + self.txn.cookie_state
             self._account()
         if keep:
             return leftover
@@ -458,16 +468,20 @@ class HttpStream(HttpRules):
         rules = self.room.rules
         if rules is not None and any(fails(self) for fails in rules.monitor_fail):
             status = 503
-        await self._send_reply(built_in(status), request, keep)
+        message = self.message_of(Stop(status, "LR"), request)
+        assert message is not None
+        keep = await self._send_reply(message, request, keep)
         if keep:
             return rest
         await linger(self)
         return None
 
-    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> None:
-        data = self.reply_bytes(message, request, keep=keep)
+    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> bool:
+        """Send a response that is made here; whether the connection goes on."""
+        data, keep = self.reply_bytes(message, request, keep=keep)
         self.bytes_read += len(data)
         await self.send(data)
+        return keep
 
     async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.
@@ -483,7 +497,7 @@ class HttpStream(HttpRules):
         elif stop.state == "SD":
             for one in counters:
                 one.srv_aborts += 1
-        message = None if self.answered else self.message_of(stop)
+        message = None if self.answered else self.message_of(stop, request)
         if message is None:
             if not self.answered:
                 self.status = -1
@@ -492,8 +506,7 @@ class HttpStream(HttpRules):
         if up is not None and not complete:
             complete = up.done and not self.up_failed
         keep = request.keep_alive and complete and not self.conf.httpclose
-        await self._send_reply(message, request, keep)
-        return keep
+        return await self._send_reply(message, request, keep)
 
     def _log_now(self) -> None:
         """`option logasap`: log when the response head is known."""

@@ -404,6 +404,12 @@ class HttpExchange(Stream):
                 return False
             await park()
 
+    async def send_interim(self, message: bytes) -> None:
+        """Send an interim response that is made here. Raises Stop when the client has gone."""
+        self.bytes_read += len(message)
+        if not await self.send(message):
+            raise Stop(0, "CR")
+
     async def _yield_as_bulk(self) -> None:
         """There is more to move at once: let the others run first, then go on."""
         task = self.task

@@ -22,7 +22,9 @@ from mtproxy.http.h1_response import (
     make_response,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import Message, built_in
+from mtproxy.rules.endpoints import forget_changes
+from mtproxy.rules.reply import ErrorReply, Message, built_in
+from mtproxy.rules.rewrite import FAILED
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.verdict import DROP, Answer, Verdict
 from mtproxy.sched.tasklet import park
@@ -46,6 +48,8 @@ class HttpRules(HttpExchange):
     def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
         """A transaction that rules will look at begins. `body`: where the request has one."""
         self.txn = Transaction()
+        if self.endpoints is not None:
+            forget_changes(self)
         self.request = request
         self.response = None
         if body is not None:
@@ -82,13 +86,7 @@ class HttpRules(HttpExchange):
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
                     await self._request_verdict(front.request, verdict)
-            for choice in front.use_backend:
-                name = choice.chosen(self)
-                if name is not None:
-                    chosen = room.route_to(name)
-                    if chosen.backend is not None:
-                        route = chosen
-                    break
+            route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             return route
@@ -113,7 +111,6 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
-        counters = self.fe.counters if self.be is None else self.be.counters
         if not isinstance(final, Answer):
             self._count_denied()
             if final is DROP:
@@ -125,7 +122,16 @@ class HttpRules(HttpExchange):
         if final.denied:
             self._count_denied()
             raise Stop(0, "PR", final)
-        counters.intercepted_req += 1
+        if final.error:
+            self._count_internal_error()
+            raise Stop(0, "PR", final)
+        if final.bad:
+            self.fe.counters.failed_req += 1
+            if self.listener.counters is not None:
+                self.listener.counters.failed_req += 1
+            raise Stop(0, "PR", final)
+        if self.be is None:
+            self.fe.counters.intercepted_req += 1
         raise Stop(0, "LR", final)
 
     def _count_denied(self) -> None:
@@ -135,6 +141,13 @@ class HttpRules(HttpExchange):
             self.be.counters.denied_req += 1
         if self.listener.counters is not None:
             self.listener.counters.denied_req += 1
+
+    def _count_internal_error(self) -> None:
+        """A rule could not do its work."""
+        for owner in (self.fe, self.be, self.srv, self.listener):
+            counters = None if owner is None else owner.counters
+            if counters is not None:
+                counters.internal_errors += 1
 
     async def _tarpit(self, answer: Answer) -> None:
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
@@ -162,7 +175,15 @@ class HttpRules(HttpExchange):
                 final = await run(rules, self, verdict)
                 if final is not None:
                     self._refuse_by_rule(final)
-        return self.run_after_rules(route.after, response)
+        bconf = self.bconf
+        if bconf.persistence is not None and bconf.persistence.cookie is not None:
+            bconf.persistence.cookie.write(self)
+        if not self.run_after_rules(route.after):
+            self._refuse_by_rule(FAILED)
+        response = self.response
+        if self.txn.own_res:
+            response.seal()
+        return response
 
     def _note_response_body(self, response: ResponseHead) -> None:
         """Say what is known of the response's content, for rules that look at it."""
@@ -223,8 +244,12 @@ class HttpRules(HttpExchange):
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
         be, srv = self.be, self.srv
-        if isinstance(final, Answer) and not final.denied:
-            raise Stop(0, "LH", final)
+        if isinstance(final, Answer):
+            if final.error:
+                self._count_internal_error()
+                raise Stop(0, "PH", final)
+            if not final.denied:
+                raise Stop(0, "LH", final)
         for counters in (
             self.fe.counters,
             be.counters if be else None,
@@ -238,39 +263,78 @@ class HttpRules(HttpExchange):
             self.conn.vanish()
         raise Stop(0, "PH")
 
-    def run_after_rules(
-        self, sets: Sequence[Sequence[BuiltRule]], response: ResponseHead
-    ) -> ResponseHead:
-        """The http-after-response rules; `response` is what `self.response` is or shall be."""
-        if sets:
-            if self.response is None:
-                self.response = response
-            for rules in sets:
-                evaluate(rules, self)
-        response = self.response or response
-        if self.txn.own_res:
-            response.seal()
-        return response
+    def run_after_rules(self, sets: Sequence[Sequence[BuiltRule]]) -> bool:
+        """The http-after-response rules, on `self.response`; whether they could do their work."""
+        return not any(isinstance(evaluate(rules, self), Answer) for rules in sets)
+
+    def note_redispatch(self) -> None:
+        """The server that the client came back to did not answer."""
+        if self.room.ruled and self.txn.direct:
+            self.txn.direct = False
+            state = self.txn.cookie_state
+            if state[0] == "V":
+                self.txn.cookie_state = "D" + state[1]
 
     # --- what is said here
-    def reply_bytes(self, message: Message, request: RequestHead, *, keep: bool) -> bytes:
-        """A response that is made here, after the rules for such, as it leaves."""
-        connection = CLOSE_LINE if not keep else KEEP_ALIVE_LINE if request.version == 10 else b""
-        route = self.room.route if self.be is None else self.room.route_to(self.be.name)
-        head = make_response(message.status, message.reason, message.headers, len(message.body))
-        if self.room.ruled and route.after:
+    def reply_bytes(
+        self, message: Message, request: RequestHead, *, keep: bool
+    ) -> tuple[bytes, bool]:
+        """A response that is made here as it leaves, after the rules for such; and whether the
+        connection goes on. What rules make of it may be an error in its place.
+        """
+        self.status = message.logged
+        if message.silent:
+            return b"", False
+        after = self._route().after if self.room.ruled else ()
+        head = self._head_of(message)
+        if after:
+            if not self.run_after_rules(after):
+                message = ErrorReply(500).message(self) or built_in(500)
+                self.status = message.logged
+                head = self._head_of(message)
+                if not self.run_after_rules(after):
+                    # nothing is left to be tried: the 500 as it is
+                    head = self._head_of(ErrorReply(500).message(self) or built_in(500))
+            assert self.response is not None
+            head = self.response
+            head.seal()
+        keep = keep and not message.close and not (after and self.txn.close)
+        connection = b""
+        if not keep:
+            connection = CLOSE_LINE if message.version == 11 else b""
+        elif request.version == 10:
+            connection = KEEP_ALIVE_LINE
+        out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
+        if request.method == b"HEAD" or head.body == BODY_NONE:
+            return out, keep
+        return out + message.body, keep
+
+    def _route(self) -> Route:
+        return self.room.route if self.be is None else self.room.route_to(self.be.name)
+
+    def _head_of(self, message: Message) -> ResponseHead:
+        """The head of a message, as `self.response` where rules look at it."""
+        head = make_response(
+            message.status,
+            message.reason,
+            message.headers,
+            len(message.body),
+            version=message.version,
+        )
+        if self.room.ruled:
             self.response = head
             self.txn.own_res = True
-            head = self.run_after_rules(route.after, head)
-        self.status = head.status
-        out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
-        return out if request.method == b"HEAD" else out + message.body
+            self.txn.res_added = 0
+        return head
 
-    def message_of(self, stop: Stop) -> Message | None:
+    def message_of(self, stop: Stop, request: RequestHead) -> Message | None:
         """What the client is told at the end of a transaction that failed or was answered here."""
-        if stop.answer is not None:
-            message = stop.answer.reply.message(self)
-            if message is not None:
-                return message
-            return built_in(500)
-        return built_in(stop.status) if stop.status else None
+        if stop.answer is None and not stop.status:
+            return None
+        if not self.room.ruled:
+            if not (self.fe.errors or (self.be is not None and self.be.errors)):
+                return built_in(stop.status)
+            # what is said in place of the built-in replies may look at the request
+            self.begin_rules(request)
+        reply = ErrorReply(stop.status) if stop.answer is None else stop.answer.reply
+        return reply.message(self) or ErrorReply(500).message(self) or built_in(500)

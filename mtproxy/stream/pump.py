@@ -276,6 +276,13 @@ class Pump:
         return True
 
     # --- state
+    def abandon(self) -> None:
+        """Move nothing any more; what is held is lost."""
+        self.input = self.out = b""
+        self.read_done = self.done = True
+        self.more = False
+        self.close()
+
     @property
     def blocked_on_sink(self) -> bool:
         """There is something to write that the reader does not take."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
+    from mtproxy.rules.view import View
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
     from mtproxy.stream.rules import SideRules
@@ -92,6 +93,15 @@ class FrontRoom:
             route = self.routes[name] = Route(self.conf, self.rules, backend, bconf, back)
         return route
 
+    def choose(self, rules: SideRules, view: View) -> Route:
+        """The way that the first `use_backend` line that holds names, else the default one."""
+        for choice in rules.use_backend:
+            name = choice.chosen(view)
+            if name is not None:
+                chosen = self.route_to(name)
+                return chosen if chosen.backend is not None else self.route
+        return self.route
+
     def refused(self, ctx: ThreadContext, error: OSError) -> None:
         """An accepted connection could not be served: say so, once a second at most."""
         if ctx.now - self.told_tick >= _TELL_AGAIN:
@@ -106,7 +116,7 @@ class ListenerRoom:
     that its connections count towards, shared by all threads.
     """
 
-    __slots__ = ("counters", "front", "id", "quotas")
+    __slots__ = ("counters", "front", "id", "loads", "name", "quotas")
 
     def __init__(
         self,
@@ -114,11 +124,17 @@ class ListenerRoom:
         listener_id: int,
         side_counters: list[FrontendCounters] | None = None,
         quotas: tuple[Quota, ...] = (),
+        name: str | None = None,
     ) -> None:
-        """`side_counters` are those of all threads, to which the own ones are added."""
+        """`side_counters` are those of all threads, to which the own ones are added; `name` is
+        what rules know the listener by.
+        """
         self.front = front
         self.id = listener_id
         self.quotas = quotas
+        self.name = None if name is None else name.encode("utf-8", "surrogateescape")
+        #: the counters of all threads, where there are any
+        self.loads = side_counters
         self.counters: FrontendCounters | None = None
         if side_counters is not None:
             self.counters = FrontendCounters()
@@ -142,6 +158,7 @@ class Room:
         "backends",
         "cache",
         "confs",
+        "count_listeners",
         "fronts",
         "listeners",
         "others",
@@ -163,6 +180,8 @@ class Room:
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
         self.acceptors: list[Acceptor] = []
+        #: some rule asks how many connections a listener has
+        self.count_listeners = False
         self.others = 0
         self.others_tick = -1
 

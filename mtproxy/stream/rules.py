@@ -54,6 +54,7 @@ class SideRules:
         "content",
         "inspect_delay",
         "monitor_fail",
+        "persist",
         "request",
         "res_content",
         "response",
@@ -73,6 +74,7 @@ class SideRules:
         self.after = build.rules(rules, "http-after-response")
         self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
         self.use_server = tuple(BuiltChoice(choice, build) for choice in rules.use_server)
+        self.persist = tuple((force, build.condition(test)) for force, test in rules.persist)
         self.monitor_fail = tuple(build.condition(one) for one in rules.monitor_fail)
         #: ms; 0: rules about content do not wait for it
         self.inspect_delay = rules.inspect_delay or 0
@@ -91,6 +93,7 @@ class Route:
         "after",
         "backend",
         "bconf",
+        "changes_responses",
         "plain",
         "response",
         "ruled",
@@ -114,7 +117,7 @@ class Route:
             front is not None
             or back is not None
             or conf.buffer_request
-            or (bconf is not None and bconf.buffer_request)
+            or (bconf is not None and (bconf.buffer_request or bconf.persistence is not None))
         )
         self.usual = not (conf.logasap or conf.httpclose) and (
             bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
@@ -127,6 +130,8 @@ class Route:
         sides = [side for side in (back, front) if side is not None]
         self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
+        cookie = bconf is not None and bconf.persistence is not None
+        self.changes_responses = bool(self.response or self.after or cookie)
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:

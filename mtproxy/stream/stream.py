@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
+    from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.transaction import Transaction
     from mtproxy.rules.verdict import Answer
     from mtproxy.sched.context import ThreadContext
@@ -74,6 +75,7 @@ class Stream:
         "conn",
         "ctx",
         "dst_text",
+        "endpoints",
         "fe",
         "fe_conn",
         "frontend",
@@ -144,6 +146,7 @@ class Stream:
         self.frontend = room.frontend.name
         self.client_ip, self.client_port = peer_text(peer)
         self.dst_text: tuple[str, int] | None = None
+        self.endpoints: Endpoints | None = None
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
@@ -209,6 +212,16 @@ class Stream:
             if self.dst_text[0] == "unix":
                 self.dst_text = ("unix", self.listener.id)
         return self.dst_text
+
+    # --- bodies that rules wait for; `mode tcp` has none
+    async def wait_for_request_body(self, until: int, at_least: int = 0) -> None:
+        """See `rules.view`."""
+
+    async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
+        """See `rules.view`."""
+
+    async def send_interim(self, message: bytes) -> None:
+        """See `rules.view`."""
 
     # --- what only the log asks for
     def note_loads(self, now: int) -> None:
@@ -326,6 +339,9 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    def note_redispatch(self) -> None:
+        """The session has been moved to another server than the one first chosen."""
 
     def count_spliced(self, up: int, down: int) -> None:
         """Account for bytes that were spliced from (`up`) and to the client. Before `finish`."""

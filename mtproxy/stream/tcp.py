@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
-from mtproxy.stream.stream import Stop, Stream
+from mtproxy.stream.stream import Stop
+from mtproxy.stream.tcp_rules import TcpRules
 from mtproxy.stream.tunnel import tunnel
 
 
-class TcpStream(Stream):
+class TcpStream(TcpRules):
     """One TCP session: the connection and its only transaction."""
 
     __slots__ = ()
@@ -22,14 +23,21 @@ class TcpStream(Stream):
 
     async def _serve(self) -> None:
         ctx = self.ctx
-        route = self.room.route
-        be, bconf = route.backend, route.bconf
+        room = self.room
+        route = room.route
+        ruled = room.ruled
         up = down = None
+        first = b""
         try:
+            if ruled:
+                route = await self.run_request_rules()
+                first = self.txn.payload
+            be, bconf = route.backend, route.bconf
             if be is None or bconf is None:
                 raise Stop(503, "SC")
-            self.enter_backend(be, bconf)
-            self.t_w = 0
+            if not ruled:
+                self.enter_backend(be, bconf)
+            self.t_w = ctx.now - self.accept_tick if ruled else 0
             srv = be.pick(ctx)
             if srv is None:
                 self.t_w = -1
@@ -43,11 +51,28 @@ class TcpStream(Stream):
             if conf.log_at_connect:
                 self._log_now()
             up = Pump(
-                self.conn, sconn, conf.bufsize, eager=conf.splice_request or bconf.splice_request
+                self.conn,
+                sconn,
+                conf.bufsize,
+                first=first,
+                eager=conf.splice_request or bconf.splice_request,
             )
-            down = Pump(
-                sconn, self.conn, conf.bufsize, eager=conf.splice_response or bconf.splice_response
-            )
+            held = b""
+            if ruled and (side := self.response_side(route)) is not None:
+                stays = await self.inspect_response(side, up)
+                held = self.txn.res_payload
+                if not stays:
+                    up.abandon()
+                    sconn.reset()
+                    down = Pump(sconn, self.conn, conf.bufsize, first=held, remaining=len(held))
+            if down is None:
+                down = Pump(
+                    sconn,
+                    self.conn,
+                    conf.bufsize,
+                    first=held,
+                    eager=conf.splice_response or bconf.splice_response,
+                )
             await tunnel(self, up, down)
             self.term_state = "--"
         except Stop as stop:
@@ -59,11 +84,16 @@ class TcpStream(Stream):
             for pump in (up, down):
                 if pump is not None:
                     pump.close()
-            if up is not None and down is not None:
+            if up is not None:
                 self.bytes_uploaded = up.received
+            if down is not None:
                 self.bytes_read = down.sent
-                if up.spliced or down.spliced:
-                    self.count_spliced(up.spliced, down.spliced)
+            if up is not None and down is not None and (up.spliced or down.spliced):
+                self.count_spliced(up.spliced, down.spliced)
+            if ruled:
+                # what never came as far as a pump has been read all the same
+                self.bytes_uploaded = max(self.bytes_uploaded, len(self.txn.payload))
+                self.bytes_read = max(self.bytes_read, len(self.txn.res_payload))
             self._account()
 
     def _log_now(self) -> None:
@@ -85,8 +115,8 @@ class TcpStream(Stream):
             counters = side.counters
             counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             counters.last_tick = now
-            if state[0] == "C":
+            if state[0] in "Cc":
                 counters.cli_aborts += 1
-            elif state == "SD":
+            elif state in ("SD", "sD"):
                 counters.srv_aborts += 1
         self.finish()

@@ -20,10 +20,11 @@ class LockLabel(Enum):
     LBPRM = 1  # a backend's set of usable servers
     TASK_WQ = 2  # the global wait queue
     LISTENER = 3  # how many connections a listener, a frontend or the process has
-    LOGSRV = 4  # one sampled log line's position, with `tune.log-sampling lock`
-    RING = 5  # a ring's messages
-    CELL = 6  # the value of a cell (mtproxy.sync.cells)
-    OTHER = 7  # not worth a name of its own
+    PATREF = 4  # the entries of a list of patterns: an ACL line's, a file's, a map's
+    LOGSRV = 5  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 6  # a ring's messages
+    CELL = 7  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 8  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

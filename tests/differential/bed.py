@@ -25,6 +25,7 @@ from typing import Self
 from mtproxy.base.settings import CommandLine
 from mtproxy.cli.check import check_configuration
 from mtproxy.testing.program import Program, command_of, environment
+from mtproxy.testing.wire import PeerClosed
 from tests.differential.case import Case
 from tests.differential.wire import Client, Origin, Script, merge_chunks, quiet_datagrams
 
@@ -53,6 +54,10 @@ _DEFAULT_LOG = re.compile(
 )
 _DEFAULT_BACKEND = re.compile(r"^\s*default_backend\b", re.MULTILINE)
 _SERVER = re.compile(r"^\s*(server |dispatch )", re.MULTILINE)
+
+
+#: a case with its number, which makes the names of its sections and is the same for both programs
+type Numbered = tuple[int, Case]
 
 
 @dataclass(slots=True)
@@ -96,7 +101,7 @@ def _case_text(case: Case, number: int) -> str:
     return "\n".join(front + back)
 
 
-def configuration(cases: Sequence[tuple[int, Case]], directory: str, origin: int, log: int) -> str:
+def configuration(cases: Sequence[Numbered], directory: str, origin: int, log: int) -> str:
     """All cases in one configuration; their files are written to `directory`."""
     sections: list[str] = []
     settings: list[str] = []
@@ -132,6 +137,9 @@ def configuration(cases: Sequence[tuple[int, Case]], directory: str, origin: int
 _DATE = re.compile(rb"\[?\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d(?:\.\d{3})?(?: [+-]\d{4})?\]?")
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HTTP_TIMERS = re.compile(rb"( \S+ [^\s/]+/\S+ )(-?\d+(?:/\+?-?\d+){2,4}) ")
+#: `status bytes` of httplog. HAProxy 2.6 counts the bytes of its own form of a message (HTX), which
+#: nobody else can; we count those on the wire.
+_BYTES = re.compile(rb"(/\+?T -?\d+ )\+?\d+ (?=\S+ \S+ \S{4} )")
 _CONNECTIONS = re.compile(rb" (\d+)/(\d+/\d+/\d+/\+?\d+ \d+/\d+)")
 _SYSLOG = re.compile(
     rb"<(\d+)>\w{3} [ \d]\d \d\d:\d\d:\d\d (?:\S+ )?([^\[\s]+)\[(\d+)\]: ", re.DOTALL
@@ -164,6 +172,7 @@ class Names:
         text = b"<" + header[1] + b">" + data[header.end() :] if header else data
         text = _DATE.sub(b"DATE", text.rstrip(b"\n"))
         text = _HTTP_TIMERS.sub(_timers, text, count=1)
+        text = _BYTES.sub(rb"\1B ", text, count=1)
         text = _CONNECTIONS.sub(rb" A/\2", text, count=1)
         return self.bytes(text)
 
@@ -174,7 +183,7 @@ class Names:
 class Bed:
     """One program on one configuration with an origin and a log server; a context manager."""
 
-    def __init__(self, program: str, cases: Sequence[tuple[int, Case]]) -> None:
+    def __init__(self, program: str, cases: Sequence[Numbered]) -> None:
         self.cases = cases
         self.origin = Origin()
         self.sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -190,6 +199,10 @@ class Bed:
         self.program.start()
         try:
             self.program.wait_ready()
+        except PeerClosed:
+            output = self.program.output()
+            self.close()
+            raise RuntimeError(f"ended while it started:\n{output}") from None
         except BaseException:
             self.close()
             raise
@@ -226,7 +239,8 @@ class Bed:
         numbers[self.program.pid] = "PID"
         with script.lock:
             numbers |= dict.fromkeys(script.ports, "BACKPORT")
-            forwarded = list(script.heard)
+            # A connection that was made in vain, or that ended before it was used, says nothing.
+            forwarded = [data for data in script.heard if data]
         numbers |= dict.fromkeys(client.ports, "CLIENTPORT")
         names = Names(numbers, (re.escape(self.directory), *case.hide))
         seen.answers = [names.bytes(data) for data in client.heard]
@@ -251,10 +265,9 @@ class Bed:
         return found
 
 
-def run(program: str, cases: Sequence[Case]) -> dict[str, Seen]:
+def run(program: str, numbered: Sequence[Numbered]) -> dict[str, Seen]:
     """Every case's `Seen` by name. Raises RuntimeError when the program does not start."""
     found: dict[str, Seen] = {}
-    numbered = list(enumerate(cases))
     names: dict[str, tuple[str, Names]] = {}
     with Bed(program, numbered) as bed:
         for number, case in numbered:
@@ -273,10 +286,18 @@ def run(program: str, cases: Sequence[Case]) -> dict[str, Seen]:
 # -- load-time verdicts
 
 
+#: the exit code and the word that stand for an exception while a configuration is loaded
+TRACEBACK = 70
+TRACEBACK_WORD = "TRACEBACK"
+
+
 def _ask_ours(path: str) -> tuple[int, str]:
     """Within this process: a start of the program would cost 30 times as much."""
     output = StringIO()
-    code = check_configuration(CommandLine(paths=(path,), check=True), output)
+    try:
+        code = check_configuration(CommandLine(paths=(path,), check=True), output)
+    except Exception as error:  # noqa: BLE001 - a traceback is what the bed looks for
+        return TRACEBACK, f"[ALERT] {TRACEBACK_WORD}: {error!r}"
     return code, output.getvalue()
 
 
@@ -300,7 +321,7 @@ _ASK: dict[str, Callable[[str], tuple[int, str]]] = {
 }
 
 
-def _check(program: str, cases: Sequence[tuple[int, Case]]) -> tuple[int, str, list[str]]:
+def _check(program: str, cases: Sequence[Numbered]) -> tuple[int, str, list[str]]:
     """Exit code, alerts (with line numbers), and the configuration's lines."""
     with tempfile.TemporaryDirectory(prefix="mtd", dir="/tmp") as directory:
         text = configuration(cases, directory, 1, 1)
@@ -355,12 +376,30 @@ def refusals(program: str, cases: Sequence[Case]) -> dict[str, str]:
     return found
 
 
+def _run_halves(program: str, cases: Sequence[Numbered]) -> dict[str, Seen]:
+    """As `run`, and where the program does not start, which cases it was."""
+    if not cases:
+        return {}
+    try:
+        return run(program, cases)
+    except RuntimeError as error:
+        if len(cases) == 1:
+            why = str(error).strip().splitlines()[-1]
+            return {cases[0][1].name: Seen([f"<DOES NOT START: {why}>".encode()])}
+        middle = len(cases) // 2
+        first = _run_halves(program, cases[:middle])
+        return first | _run_halves(program, cases[middle:])
+
+
 def run_accepted(program: str, cases: Sequence[Case]) -> dict[str, Seen]:
     """As `run`; a case whose configuration is refused does not stop the others."""
     refused = refusals(program, cases)
-    rest = [case for case in cases if case.name not in refused]
-    seen = run(program, rest) if rest else {}
-    return seen | {name: Seen(refused=why) for name, why in refused.items()}
+    rest = [(n, case) for n, case in enumerate(cases) if case.name not in refused]
+    seen = _run_halves(program, rest)
+    for name, why in refused.items():
+        broken = why.startswith(TRACEBACK_WORD)
+        seen[name] = Seen([why.encode()]) if broken else Seen(refused=why)
+    return seen
 
 
 def run_both(cases: Sequence[Case]) -> tuple[dict[str, Seen], dict[str, Seen]]:

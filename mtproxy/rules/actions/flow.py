@@ -1,7 +1,54 @@
-"""Where a rule set ends: allow, accept, reject, silent-drop, strict-mode (manual 4.2)."""
+"""Actions that end a rule set: accept, allow, reject, close, silent-drop; and those that change how
+a connection is understood (manual 4.2).
+"""
 
 from __future__ import annotations
 
-from mtproxy.rules.tables import Action
+from typing import TYPE_CHECKING
 
-ACTIONS: tuple[Action, ...] = ()
+from mtproxy.rules.tables import Action
+from mtproxy.rules.verdict import ACCEPT, CLOSE, CLOSE_SERVER, DROP, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtproxy.rules.build import Build
+    from mtproxy.rules.reader import RuleReader
+    from mtproxy.rules.tables import Act
+
+_TCP_REQUEST = frozenset({"tcp-request connection", "tcp-request session", "tcp-request content"})
+_TCP = _TCP_REQUEST | {"tcp-response content"}
+_HTTP = frozenset({"http-request", "http-response"})
+_CONTENT = frozenset({"tcp-request content", "tcp-response content"})
+
+
+def _no_words(_reader: RuleReader) -> None:
+    return None
+
+
+def _always(verdict: Verdict) -> Callable[[object, Build], Act]:
+    return lambda _args, _build: lambda _view: verdict
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("accept", _TCP, _no_words, _always(ACCEPT), final=True),
+    Action("allow", _HTTP | {"http-after-response"}, _no_words, _always(ACCEPT), final=True),
+    Action("reject", _TCP | {"http-request"}, _no_words, _always(CLOSE), final=True),
+    Action(
+        "close",
+        frozenset({"tcp-response content"}),
+        _no_words,
+        _always(CLOSE_SERVER),
+        final=True,
+    ),
+    Action("silent-drop", _TCP | _HTTP, _no_words, _always(DROP), final=True),
+    Action("expect-proxy", frozenset({"tcp-request connection"}), later="the PROXY protocol"),
+    Action(
+        "expect-netscaler-cip",
+        frozenset({"tcp-request connection"}),
+        later="the NetScaler protocol",
+    ),
+    Action("switch-mode", frozenset({"tcp-request content"}), later="upgrades from TCP to HTTP"),
+    Action("send-spoe-group", _CONTENT | _HTTP, later="SPOE"),
+    Action("ot-group", _CONTENT | _HTTP, later="OpenTracing"),
+)

@@ -42,7 +42,6 @@ CASES = [
     rules("large answer with rules", "http-response set-header x-a 1", request(), answers=(answer(body=b"z" * 40000),)),
     rules("wait-for-body of the response", "http-response wait-for-body time 1s\nhttp-response set-header x-l '%[res.body_len] %[res.body]'", request(), answers=(answer(body=b"zzz"),)),
     rules("a chunked answer's body", "http-response wait-for-body time 1s\nhttp-response set-header x-l '%[res.body_len] %[res.body,upper]'", request(), answers=(_CHUNKED_ANSWER,)),
-    rules("pipelined requests", "http-request set-header x-n %[path]", request("/1") + request("/2")),
     rules("close after rules", "http-request set-header x-n 1", request("/", "connection: close")),
     rules("keep-alive of HTTP/1.0", "http-response set-header x-n 1", request("/", "connection: keep-alive", version="HTTP/1.0"), request("/2", version="HTTP/1.0")),
     rules("case of names", "option h1-case-adjust-bogus-client\nhttp-response set-header x-custom-name 1", request(), settings="h1-case-adjust x-custom-name X-Custom-NAME"),

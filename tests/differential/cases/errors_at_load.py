@@ -117,7 +117,7 @@ def _name(kind: str, text: str) -> str:
 
 
 CASES = [
-    *(Case(_name("frontend", text), front=text, files=_PAGES, sections=_ERRORS) for text in _FRONT),
+    *(Case(_name("frontend", text), front=text, files=_PAGES, sections=_ERRORS if "errorfiles" in text else "") for text in _FRONT),
     *(Case(_name("backend", text), back=text) for text in _BACK),
     *(Case(_name("section", text), sections=text + "\n", files=_PAGES) for text in _SECTIONS),
     *(Case(_name("global", text), settings=text) for text in _GLOBAL),

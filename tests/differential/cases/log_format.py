@@ -17,11 +17,11 @@ _FORMATS = {
     "plain": "text only", "percent": "100%%", "spaces": "a  b   c", "nothing": "-",
     "flag Q": "%{+Q}r %{+Q}HU %{+Q}ST %{+Q}ci", "flag Q of nothing": "%{+Q}CC %{+Q}ID", "flag X": "%{+X}ci %{+X}fi %{+X}si %{+X}ST %{+X}rc",
     "flag E": "%{+E}HU %{+E}[var(txn.q)]", "flags Q and E": "%{+Q,+E}[var(txn.q)]", "flags for all": "%{+Q}o %r %HM %ST %[capture.req.uri]",
-    "flags taken away": "%{+Q}o %HM %{-Q}HU %r", "flag for one": "%{+Q}HM %HU", "X for all": "%{+X}o %ci %ST %B",
+    "flags taken away": "%{+Q}o %HM %{-Q}HU %r", "flag for one": "%{+Q}HM %HU", "X for all": "%{+X}o %ci %ST",
     "expression": "%[capture.req.uri] %[src] %[capture.req.method]", "expression without a value": "%[var(txn.no)] %[var(txn.none)]",
     "converters": "%[capture.req.uri,upper] %[src,ipmask(8)] %[str(a),hex]", "quoted expression": "%{+Q}[capture.req.uri] %{+Q}[var(txn.no)]",
     "control characters": "%[bin(61096200)] %[bin(e9)] %[bin(0a)]", "a quote in an expression": "%[var(txn.q)]",
-    "response": "%ST %[capture.res.hdr(0)]", "adjacent": "%HM%HU%ST", "braces": "{%ST} [%B] (%U)",
+    "response": "%ST %[capture.res.hdr(0)]", "adjacent": "%HM%HU%ST", "braces": "{%ST} [%s] (%b)",
     "names only": "%f %b %s %ft", "request line": "%r", "the http format": "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r",
     "json by hand": "{\"m\":\"%HM\",\"u\":\"%HU\",\"s\":%ST}", "unique id": "%ID %{+X}ID",
     "aliases beside text": "m=%HM;u=%HU;", "integers": "%[int(-5)] %[int(7),add(1)] %[always_true]", "long": "%[capture.req.uri] " * 20,
@@ -38,17 +38,19 @@ _OPTIONS = {
     "log-format-sd": "log-format-sd '[x@1 a=\"%ST\"]'\nlog-format 'm %ST'",
 }
 
+#: bytes, milliseconds, times; in the TCP format the bytes
+_HIDE_CLF = (r"(?<= 201 )\d+", r"(?<=CLIENTPORT )\d{1,3}", r"(?<=\"s1\" )[\d ]+(?= ----)", r"(?<=T/T/T )\d+")
 _HIDE_TIME = (r"\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000", r"\b\d{9,}\b", r"\b\d{1,3}\b")
 
 CASES = [
-    *(rules(f"alias {name}", f"log-format 'a=%{name};'\n{_CAPTURES}\nunique-id-format %ci", _R, answers=(_REPLY,)) for name in _ALIASES),
+    *(rules(f"alias {name}", f"log-format 'a=%{name};'\n{_CAPTURES}\nunique-id-format %ci", _R, answers=(_REPLY,), hide=(r"(?<=a=)\d+",) if name in "BU" else ()) for name in _ALIASES),
     *(rules(f"time {name}", f"log-format 'a=%{name};'", _R, answers=(_REPLY,), hide=_HIDE_TIME) for name in _TIMES),
     *(rules(f"format {name}", f"log-format '{text}'\n{_CAPTURES}\nunique-id-format '%[path]'\nhttp-request set-var(txn.q) req.fhdr(x-q)", _R, answers=(_REPLY,)) for name, text in _FORMATS.items()),
-    *(rules(f"option {name}", lines, _R, request("/other"), answers=(_REPLY,)) for name, lines in _OPTIONS.items()),
+    *(rules(f"option {name}", lines, _R, request("/other"), answers=(_REPLY,), hide=_HIDE_CLF if "clf" in name or "tcplog" in name else ()) for name, lines in _OPTIONS.items()),
     *(rules(f"own answer {name}", f"log-format 'a=%{name};'\nhttp-request deny if {{ path_beg /a }}", _R) for name in
-      ("B", "ST", "U", "b", "s", "si", "bi", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "hr", "hs", "sp", "bp", "rc", "ID", "CC", "sq", "bq")),
+      ("ST", "b", "s", "si", "bi", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "hr", "hs", "sp", "bp", "rc", "ID", "CC", "sq", "bq")),
     *(rules(f"bad request {name}", f"log-format 'a=%{name};'", b"GET / HTTP/1.1\r\nbad header\r\n\r\n") for name in
-      ("B", "ST", "U", "b", "s", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "HQ", "HPO", "ci", "rt")),
+      ("ST", "b", "s", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "HQ", "HPO", "ci", "rt")),
     *(rules(f"target {name} {target}", f"log-format '[%{name}]'", request(target, host)) for name in ("HP", "HPO", "HQ", "HU", "HM", "HV")
       for target, host in (("/a?b", "host: h"), ("http://h/x?y=1", "host: h"), ("/", "host: h"), ("/?", "host: h"), ("/a%20b#f", "host: h"))),
     rules("redirect is logged", "option httplog\nhttp-request redirect location /x", _R),
@@ -78,6 +80,6 @@ CASES = [
     rules("set-src in the log", "option httplog\nhttp-request set-src ipv4(9.8.7.6)", _R),
     rules("set-uri in the log", "option httplog\nhttp-request set-uri /changed", _R),
     rules("set-method in the log", "log-format '%HM %r'\nhttp-request set-method PUT", _R),
-    rules("set-status in the log", "log-format '%ST %B'\nhttp-response set-status 299", _R),
+    rules("set-status in the log", "log-format '%ST %s'\nhttp-response set-status 299", _R),
     rules("backend rules' expression in the log", "log-format '%[var(txn.be)] %[be_name]'", _R, back="http-request set-var(txn.be) be_name"),
 ]

@@ -28,7 +28,7 @@ BY_CONFIG = {
     "BindSettings": {"proto"},
     "GlobalSettings": {"zero_warning", "localpeer"},
     "ProxySettings": {"description", "location"},
-    "Timeouts": {"tarpit", "queue"},
+    "Timeouts": {"queue"},
     "CommandLine": {
         "ignore_resolution_failures",
         "daemon",  # part of GlobalSettings' own, as the two others are
@@ -76,6 +76,8 @@ READ_AS = {
     ("CommandLine", "maxconn"): r"options\.maxconn",
     ("CommandLine", "paths"): r"cmdline\.paths",
     ("CommandLine", "quiet"): r"cmdline\.quiet",
+    ("ServerSettings", "cookie"): r"server\.settings\.cookie",
+    ("ProxySettings", "cookie"): r"settings\.cookie",
     ("GlobalSettings", "daemon"): r"glob\.daemon",
     ("GlobalSettings", "description"): r"global_\.description",
     ("GlobalSettings", "disabled_features"): r"glob\.disabled_features",

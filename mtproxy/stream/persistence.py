@@ -1,0 +1,92 @@
+"""Which server a request goes to before the balancing algorithm is asked (manual 4.2).
+
+In this order: `use-server`, the persistence cookie, stick tables. One `Persistence` per backend and
+thread, None for a backend that has nothing of the kind. Owner thread only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtproxy.stream.cookies import PersistenceCookie
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.server import Server
+    from mtproxy.rules.tables import Test
+    from mtproxy.rules.view import View
+    from mtproxy.stream.http_rules import HttpRules
+    from mtproxy.stream.rules import BuiltChoice
+    from mtproxy.stream.stream import Stream
+
+
+class Persistence:
+    """See the module. `match`, `store_request` and `store_response` belong to `stick` rules."""
+
+    __slots__ = (
+        "backend",
+        "by_name",
+        "cookie",
+        "match",
+        "persist",
+        "rules",
+        "store_request",
+        "store_response",
+        "use_server",
+    )
+
+    def __init__(
+        self,
+        backend: Backend,
+        use_server: Sequence[BuiltChoice],
+        rules: Sequence[tuple[bool, Test]] = (),
+    ) -> None:
+        """`rules` are the `force-persist` (True) and `ignore-persist` lines in their order."""
+        settings = backend.settings
+        self.backend = backend
+        self.use_server = use_server
+        self.rules = rules
+        self.persist = "persist" in settings.options
+        self.by_name = {server.name: server for server in backend.servers}
+        self.cookie: PersistenceCookie | None = None
+        if settings.cookie is not None:
+            self.cookie = PersistenceCookie(settings.cookie, backend.servers, persist=self.persist)
+        self.match: Callable[[Stream], Server | None] | None = None
+        self.store_request: Callable[[Stream], None] | None = None
+        self.store_response: Callable[[Stream], None] | None = None
+
+    def choose(self, stream: HttpRules) -> Server | None:
+        """The server that the request has to go to, taken; None: the algorithm decides."""
+        txn = stream.txn
+        forced = False
+        for force, test in self.rules:
+            if test(stream):
+                forced = force
+                txn.ignore_persist = not force
+                break
+        server = self.named(stream, forced=forced)
+        if self.cookie is not None:
+            ignored = server is not None or txn.ignore_persist
+            chosen = self.cookie.read(stream, ignored=ignored, forced=forced)
+            server = server or chosen
+            txn.direct = server is not None
+        if server is None and self.match is not None:
+            server = self.match(stream)
+        if server is not None:
+            server.take()
+        return server
+
+    def named(self, stream: View, *, forced: bool = False) -> Server | None:
+        """The server of the first `use-server` rule that holds and whose server may be asked."""
+        for choice in self.use_server:
+            name = choice.chosen(stream)
+            if name is None:
+                continue
+            server = self.by_name.get(name)
+            if server is None:
+                break  # made by a format, and no server of that name
+            if server.shared.running or self.persist or forced:
+                return server
+        return None

@@ -1,0 +1,63 @@
+"""Rule sets of HTTP in the running program: order, choice of the backend, bodies they wait for."""
+
+from __future__ import annotations
+
+import time
+
+from mtproxy.testing.configs import http
+from mtproxy.testing.origin import Origin
+
+
+def test_a_request_body_is_waited_for(proxy, origin: Origin) -> None:
+    rules = "http-request wait-for-body time 5s\nhttp-request set-header X-Body %[req.body]"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    wire.send(b"POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc")
+    wire.send(b"def")
+    assert b"x-body: abcdef\r\n" in wire.read_response().body
+
+
+def test_a_chunked_body_is_waited_for_and_forwarded_as_it_came(proxy, origin: Origin) -> None:
+    wire = proxy(http(origin.port, be="option http-buffer-request")).connect()
+    wire.send(b"POST /echo HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    wire.send(b"3\r\ndef\r\n0\r\n\r\nGET /head HTTP/1.1\r\nhost: next\r\n\r\n")
+    assert wire.read_response().body == b"abcdef"
+    assert b"host: next" in wire.read_response().body
+
+
+def test_a_body_that_does_not_come_is_a_timeout(proxy, origin: Origin) -> None:
+    rules = "http-request wait-for-body time 300ms"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    started = time.monotonic()
+    wire.send(b"POST /head HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc")
+    assert wire.read_response().status == 408
+    assert 0.25 < time.monotonic() - started < 20
+    assert wire.at_end()
+
+
+def test_enough_of_a_body_is_enough(proxy, origin: Origin) -> None:
+    rules = "http-request wait-for-body time 20s at-least 3\nhttp-request deny if { path /no }"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    wire.send(b"POST /no HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nabc")
+    assert wire.read_response().status == 403
+
+
+def test_who_expects_is_asked_to_go_on(proxy, origin: Origin) -> None:
+    wire = proxy(http(origin.port, fe="http-request wait-for-body time 5s")).connect()
+    wire.send(
+        b"POST /head HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+    )
+    assert wire.read_until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    wire.send(b"ok")
+    answer = wire.read_response()
+    assert answer.status == 200
+    assert b"expect" not in answer.body
+
+
+def test_rules_of_frontend_and_backend_run_in_their_order(proxy, origin: Origin) -> None:
+    front = "http-request set-header X-A front\nhttp-response set-header X-R front"
+    back = "http-request set-header X-A back\nhttp-response set-header X-R back"
+    answer = (
+        proxy(http(origin.port, fe=front, be=back)).connect().request("GET /head HTTP/1.1\nhost: a")
+    )
+    assert b"x-a: back\r\n" in answer.body
+    assert answer.head.all("x-r") == [b"front"]
