@@ -175,11 +175,7 @@ def judge(expressions: list[str]) -> list[str]:
     if program is None:
         raise RuntimeError("no haproxy")
     wanted: list[str | None] = list(expressions)
-    first = (
-        _config([])
-        .splitlines()
-        .index('    http-request return status 200 hdr x-value "%[var(txn.r),hex]"')
-    )
+    first = _config([]).splitlines().index(_RETURN)
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "haproxy.cfg")
         front = f"{directory}/front.sock"

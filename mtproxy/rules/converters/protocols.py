@@ -215,10 +215,9 @@ def _value(
     unpacked: int | float = struct.unpack_from(kind[1], data, start)[0]
     if isinstance(unpacked, float):
         # what C makes of numbers without a place among integers
-        if unpacked != unpacked:
-            return 0
-        fits = INT_MIN <= unpacked <= INT_MAX
-        return int(unpacked) if fits else INT_MIN
+        if INT_MIN <= unpacked <= INT_MAX:
+            return int(unpacked)
+        return 0 if wire == _WORD else INT_MIN
     return unpacked
 
 
