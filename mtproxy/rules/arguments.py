@@ -28,6 +28,7 @@ _NAMES = {
     ArgKind.PROXY: "proxy",
     ArgKind.TABLE: "table",
     ArgKind.USERLIST: "userlist",
+    ArgKind.SINK: "event sink",
 }
 _MAY_BE_EMPTY = (ArgKind.STR, *_NAMES)
 _integer = re.compile(r"[+-]?[0-9]*").fullmatch

@@ -95,6 +95,9 @@ from mtproxy.rules.converters import (
 from mtproxy.rules.converters import (
     variables as converters_variables,
 )
+from mtproxy.rules.converters import (
+    watching as converters_watching,
+)
 from mtproxy.rules.fetches import (
     captures as fetches_captures,
 )
@@ -177,6 +180,7 @@ _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_strings.CONVERTERS,
     converters_texts.CONVERTERS,
     converters_variables.CONVERTERS,
+    converters_watching.CONVERTERS,
 )
 _FETCHES_BY_FAMILY: Final[tuple[tuple[Fetch, ...], ...]] = (
     fetches_captures.FETCHES,

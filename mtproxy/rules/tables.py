@@ -54,6 +54,7 @@ class ArgKind(StrEnum):
     OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
+    SINK = "event sink"  # str: a ring, "stdout" or "stderr"
 
 
 @dataclass(frozen=True, slots=True)
