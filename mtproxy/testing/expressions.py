@@ -27,7 +27,7 @@ from typing import Any, cast
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.ruleset import NOWHERE, ProxyRules
 from mtproxy.base.settings import GlobalSettings, Settings
-from mtproxy.rules import points, registry
+from mtproxy.rules import points
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.casts import to_text
 from mtproxy.rules.expression import build_expression, parse_expression
@@ -117,8 +117,6 @@ class Evaluator:
             txn=Transaction(), sess_vars=None, may_change=False, request=None, response=None
         )
         for name, text in VARIABLES.items():
-            if text.partition("(")[0] not in registry.FETCHES:
-                continue
             writer(name, self.build)(self.view, self.value(text))
 
     def value(self, text: str) -> Value | None:

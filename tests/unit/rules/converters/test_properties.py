@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_from_bytes
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
