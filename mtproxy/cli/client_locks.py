@@ -115,6 +115,7 @@ GUARDS = {
     "TASK_WQ": "the wait queue that the threads share (health checks)",
     "LISTENER": "how many connections a listener, a frontend or the process has",
     "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
+    "PATREF": "the entries of an ACL or a map",
     "RING": "a ring's messages",
     "CELL": "a value that is compared and exchanged (tune.log-sampling cas)",
     "OTHER": "nothing in the program; tests use it",

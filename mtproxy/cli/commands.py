@@ -6,6 +6,7 @@ from mtproxy.cli import (
     commands_activity,
     commands_events,
     commands_locks,
+    commands_patterns,
     commands_process,
     commands_profiling,
     commands_servers,
@@ -26,5 +27,6 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_patterns.COMMANDS,
     ]
 )

@@ -206,13 +206,16 @@ class ProxyDraft:
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    #: the `defaults` that it started from
+    base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
+        self.base = defaults
         for item in fields(self):
-            if item.name in ("kind", "name", "location", "id"):
+            if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
             if isinstance(value, (list, dict, set, RulesDraft)):

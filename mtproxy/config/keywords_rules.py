@@ -13,6 +13,7 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Choice, Rule
 from mtproxy.config.model import (
     BACK,
+    DEFAULTS,
     FRONT,
     FRONT_ONLY,
     PROXY,
@@ -22,6 +23,7 @@ from mtproxy.config.model import (
     check_name,
 )
 from mtproxy.config.model import time as parse_time
+from mtproxy.config.rule_order import warn_misplaced, warn_unreachable
 from mtproxy.rules import points, registry
 from mtproxy.rules.acl import parse_acl, scoped
 from mtproxy.rules.points import Point
@@ -98,11 +100,20 @@ def _rule_set(point: Point) -> Parser:
     taken = len(point.name.split(" "))
 
     def parse(ctx: Context, st: Statement) -> None:
+        _refuse_in_anonymous_defaults(ctx, " ".join(st.words[:taken]))
         reader = reader_of(ctx, st, point, taken)
         rule = parse_rule(reader, point.name)
+        warn_misplaced(ctx, st, point.name)
+        warn_unreachable(ctx, st, point.name)
         ctx.proxy.rules.sets.setdefault(point.name, []).append(rule)
 
     return parse
+
+
+def _refuse_in_anonymous_defaults(ctx: Context, what: str) -> None:
+    """Rules of `defaults` are shared by name only (manual 4.2)."""
+    if ctx.proxy.kind == DEFAULTS and not ctx.proxy.name:
+        raise ConfigError(f"'{what}' not allowed in anonymous 'defaults' section", word=what)
 
 
 def _acl(ctx: Context, st: Statement) -> None:
@@ -113,8 +124,7 @@ def _acl(ctx: Context, st: Statement) -> None:
             f"acl name '{name}' will never match: 'or' separates alternatives in a condition",
             word=name,
         )
-    if not ctx.proxy.name:
-        raise ConfigError("'acl' not allowed in anonymous 'defaults' section", word="acl")
+    _refuse_in_anonymous_defaults(ctx, "acl")
     reader = reader_of(ctx, st, _ANYWHERE, 2, f"acl {name}")
     line = parse_acl(reader)
     key = scoped(reader.kind, reader.proxy, name)
@@ -122,6 +132,7 @@ def _acl(ctx: Context, st: Statement) -> None:
 
 
 def _use_backend(ctx: Context, st: Statement) -> None:
+    warn_misplaced(ctx, st, "use_backend")
     reader = reader_of(ctx, st, points.USE_BACKEND, 1)
     ctx.proxy.rules.use_backend.append(parse_choice(reader, "backend"))
 
@@ -137,6 +148,7 @@ def parse_choice(reader: RuleReader, kind: str) -> Choice:
 
 
 def _monitor(ctx: Context, st: Statement) -> None:
+    warn_misplaced(ctx, st, "monitor fail")
     reader = reader_of(ctx, st, points.HTTP_REQUEST, 1)
     reader.choice(("fail",))
     condition = reader.condition()

@@ -39,6 +39,7 @@ def check(ctx: Context) -> None:
             continue
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
+        _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
         _check_mode(ctx, proxy)
@@ -92,6 +93,23 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         )
     if target is proxy:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
+    """Rules of a `defaults` section are for frontends or for backends, never for both."""
+    base = proxy.base
+    if base is None or not (any(base.rules.sets.values()) or base.rules.acls):
+        return
+    before = [one for one in ctx.proxies[: ctx.proxies.index(proxy)] if one.base is base]
+    front = proxy.is_frontend or any(one.is_frontend for one in before)
+    back = proxy.is_backend or any(one.is_backend for one in before)
+    if front and back:
+        ctx.diagnostics.alert(
+            "frontends and backends cannot inherit from the same defaults section if it defines"
+            f" rules ('{base.name}' at {base.location.file}:{base.location.line})",
+            proxy.location,
+            word=base.name,
+        )
 
 
 def _check_references(ctx: Context, proxy: ProxyDraft) -> None:

@@ -15,6 +15,7 @@ from mtproxy.base.ruleset import Call, Expression
 from mtproxy.rules import registry
 from mtproxy.rules.arguments import split_call, typed
 from mtproxy.rules.casts import can_cast, cast, dynamic
+from mtproxy.rules.patterns.methods import PatternError
 from mtproxy.rules.types import Type, Value
 
 if TYPE_CHECKING:
@@ -122,6 +123,15 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 word=word,
                 offset=start,
             )
+        if converter.load is not None:
+            try:
+                args = converter.load(args, reader)
+            except PatternError as error:
+                raise ConfigError(
+                    f"'{reader.title}' : invalid args in converter '{name}' : {error}",
+                    word=word,
+                    offset=start,
+                ) from None
         calls.append(Call(name, args))
         kind = converter.gives
 

@@ -121,6 +121,9 @@ class Converter:
     make: Callable[[tuple[Any, ...], Build], Convert] | None = None
     args: tuple[Arg, ...] = ()
     check: ArgCheck | None = None
+    #: run once, when the configuration is read: what `make` is given instead of `args`; raises
+    #: PatternError
+    load: Callable[[tuple[Any, ...], RuleReader], tuple[Any, ...]] | None = None
     later: str | None = None
 
 

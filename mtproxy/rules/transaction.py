@@ -59,6 +59,8 @@ class Transaction:
     rule: Any = None
     #: what single families keep, by family; None until one does
     extra: dict[str, Any] | None = None
+    #: timeouts (ms) and retries of the backend that were set before it was chosen
+    limits: dict[str, int] | None = None
     #: persistence cookie: the letters of the log for request and response, and its dates (s)
     cookie_state = "--"
     cookie_dates = (0, 0)

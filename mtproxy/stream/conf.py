@@ -6,7 +6,8 @@ milliseconds; "none" is FOREVER, which added to a tick never comes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Self
 
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
@@ -40,7 +41,19 @@ def _ms(*values: int | None) -> int:
     return FOREVER
 
 
-class FrontConf:
+class _Conf:
+    """What both sides can do."""
+
+    __slots__ = ()
+
+    def changed(self, name: str, value: int) -> Self:
+        """A copy with one value changed, for a single stream."""
+        other = copy.copy(self)
+        setattr(other, name, value)
+        return other
+
+
+class FrontConf(_Conf):
     """The client side of a stream."""
 
     __slots__ = (
@@ -103,7 +116,7 @@ class FrontConf:
         self.monitor_uri = proxy.monitor_uri
 
 
-class BackConf:
+class BackConf(_Conf):
     """The server side of a stream."""
 
     __slots__ = (

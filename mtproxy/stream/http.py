@@ -215,15 +215,17 @@ class HttpStream(HttpRules):
                 finally:
                     if pending is not None:
                         here, leftover, body = pending.here, pending.rest, pending.coming
-                be, bconf = route.backend, route.bconf
-                if be is None or bconf is None:
+                be = route.backend
+                if be is None:
                     raise Stop(503, "SC")
+                # rules may have changed them all
                 assert self.request is not None
-                request = self.request
+                request, conf, bconf = self.request, self.conf, self.bconf
             else:
-                be, bconf = route.backend, route.bconf
-                if be is None or bconf is None:
+                be = route.backend
+                if be is None or route.bconf is None:
                     raise Stop(503, "SC")
+                bconf = route.bconf
                 self.enter_backend(be, bconf)
             srv = None
             if ruled and bconf.persistence is not None:

@@ -50,6 +50,7 @@ class HttpRules(HttpExchange):
         self.txn = Transaction()
         if self.endpoints is not None:
             forget_changes(self)
+        self.conf = self.room.conf
         self.request = request
         self.response = None
         if body is not None:
@@ -91,6 +92,9 @@ class HttpRules(HttpExchange):
         if be is None or bconf is None:
             return route
         self.enter_backend(be, bconf)
+        if self.txn.limits is not None:
+            for name, value in self.txn.limits.items():
+                self.set_limit(name, value)
         if self.txn.pending is not None and bconf.buffer_request:
             await self.wait_for_request_body(self.got_tick + bconf.http_request)
         back = route.rules

@@ -317,6 +317,15 @@ class Stream:
         self.backend = be.name
         be.counters.conn_cur += 1
 
+    def set_limit(self, name: str, value: int) -> None:
+        """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
+        if name in ("client", "tarpit"):
+            self.conf = self.conf.changed(name, value)
+        elif self.be is not None:
+            self.bconf = self.bconf.changed(name, value)
+        else:
+            self.txn.limits = {**(self.txn.limits or {}), name: value}
+
     def leave_backend(self) -> None:
         """Account for the end of the transaction's stay in its backend; keep the names for logs."""
         be = self.be

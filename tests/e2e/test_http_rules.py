@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from mtproxy.testing.configs import http
 from mtproxy.testing.origin import Origin
+from mtproxy.testing.wire import Wire
 
 
 def test_a_request_body_is_waited_for(proxy, origin: Origin) -> None:
@@ -61,3 +64,37 @@ def test_rules_of_frontend_and_backend_run_in_their_order(proxy, origin: Origin)
     )
     assert b"x-a: back\r\n" in answer.body
     assert answer.head.all("x-r") == [b"front"]
+
+
+def test_a_timeout_of_one_request(proxy, serve) -> None:
+    """`set-timeout server` shortens the wait for this request alone."""
+
+    def handler(wire: Wire) -> None:
+        wire.read_request()
+        wire.fill()  # no answer, until the proxy closes
+
+    rules = "timeout server 60s\nhttp-request set-timeout server 200ms if { path /short }"
+    wire = proxy(http(serve(handler).port, be=rules)).connect()
+    started = time.monotonic()
+    assert wire.request("GET /short HTTP/1.1\nhost: a").status == 504
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.only("mtproxy")
+def test_a_python_function_answers(proxy, origin: Origin, tmp_path, monkeypatch) -> None:
+    (tmp_path / "hello_service.py").write_text(
+        "def hello(view):\n"
+        "    return 200, [(b'X-Path', view.request.target)], b'hello'\n"
+        "def bad(view):\n"
+        "    return 200, [(b'X', b'a\\r\\nb: c')], b''\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    rules = (
+        "http-request use-service python.hello_service.hello if { path /hello }\n"
+        "http-request use-service python.hello_service.bad if { path /bad }"
+    )
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    answer = wire.request("GET /hello HTTP/1.1\nhost: a")
+    assert (answer.status, answer.body, answer.get("x-path")) == (200, b"hello", b"/hello")
+    assert wire.request("GET /bad HTTP/1.1\nhost: a").status == 500
+    assert wire.request("GET /head HTTP/1.1\nhost: a").status == 200
