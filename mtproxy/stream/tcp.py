@@ -28,6 +28,7 @@ class TcpStream(TcpRules):
         ruled = room.ruled
         up = down = None
         first = b""
+        fresh = True
         try:
             if ruled:
                 route = await self.run_request_rules()
@@ -59,6 +60,7 @@ class TcpStream(TcpRules):
             )
             held = b""
             if ruled and (side := self.response_side(route)) is not None:
+                fresh = False
                 stays = await self.inspect_response(side, up)
                 held = self.txn.res_payload
                 if not stays:
@@ -73,7 +75,7 @@ class TcpStream(TcpRules):
                     first=held,
                     eager=conf.splice_response or bconf.splice_response,
                 )
-            await tunnel(self, up, down)
+            await tunnel(self, up, down, fresh=fresh)
             self.term_state = "--"
         except Stop as stop:
             self.term_state = stop.state
@@ -111,12 +113,15 @@ class TcpStream(TcpRules):
         self.t_t = self.t_a = now - self.accept_tick
         side = self.srv or self.be
         if side is not None:
+            side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            side.counters.last_tick = now
             state = self.term_state
-            counters = side.counters
-            counters.add_times(self.t_w, self.t_c, 0, self.t_t)
-            counters.last_tick = now
-            if state[0] in "Cc":
-                counters.cli_aborts += 1
-            elif state in ("SD", "sD"):
-                counters.srv_aborts += 1
+            if state != "--":
+                for one in (self.be, self.srv):
+                    if one is None:
+                        continue
+                    if state[0] in "Cc":
+                        one.counters.cli_aborts += 1
+                    elif state in ("SD", "sD"):
+                        one.counters.srv_aborts += 1
         self.finish()
