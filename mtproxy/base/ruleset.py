@@ -90,10 +90,14 @@ class AclLine:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One test in a condition: the name of an ACL (all lines of that name), or a line itself."""
+    """One test in a condition: the name of an ACL (all lines of that name), or a line itself.
+
+    `dead` are the positions of lines that cannot match where the condition stands.
+    """
 
     acl: str | AclLine
     negated: bool = False
+    dead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
         maxsock=found.maxsock,
     )
     runtime.set_backends(shared.backends)
+    shared.rules.rate = runtime.rates.rate
     runtime.rings = shared.rings
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)

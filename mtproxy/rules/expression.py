@@ -61,8 +61,9 @@ def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
         raise reader.error(
             f"fetch '{name}' is known but not supported by mtproxy yet ({fetch.later})", word
         )
-    missing = reader.point.missing(fetch.needs)
-    if missing is not None:
+    missing = reader.point.missing(fetch.needs, reader.kind)
+    if missing is not None and not acl:
+        # conditions only warn: see acl
         raise reader.error(
             f"sample fetch <{word}> may not be reliably used here because it needs '{missing}'"
             " which is not available here",

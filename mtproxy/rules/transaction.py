@@ -50,6 +50,9 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
+    #: `set-timeout`: ms; None: as configured
+    server_timeout: int | None = None
+    tunnel_timeout: int | None = None
     #: captured values by slot
     captures: list[bytes | None] | None = None
     res_captures: list[bytes | None] | None = None

@@ -28,6 +28,10 @@ class View(Protocol):
 
     ctx: Any
     room: Any
+    task: Any
+    #: names, of the frontend while there is no backend, "<NOSRV>" while there is no server
+    backend: str
+    server: str
     fe: Any
     be: Any
     srv: Any
