@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.location import Location
+
+if TYPE_CHECKING:
+    from mtproxy.base.sticktable import StickRule
 
 NOWHERE = Location("", 0)
 
@@ -208,6 +211,8 @@ class ProxyRules:
     persist: tuple[tuple[bool, Condition], ...] = ()
     #: `monitor fail`: 503 for `monitor-uri` while one of them holds
     monitor_fail: tuple[Condition, ...] = ()
+    #: `stick` lines, in order
+    stick: tuple[StickRule, ...] = ()
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
     inspect_delay: int | None = None
     response_delay: int | None = None
@@ -216,5 +221,5 @@ class ProxyRules:
     def any(self) -> bool:
         """Whether there is anything here that looks at connections, requests or responses."""
         return any(self.sets.values()) or bool(
-            self.use_backend or self.use_server or self.persist or self.monitor_fail
+            self.use_backend or self.use_server or self.persist or self.monitor_fail or self.stick
         )

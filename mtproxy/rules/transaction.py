@@ -69,8 +69,9 @@ class Transaction:
     cookie_dates = (0, 0)
     #: the server was chosen by what the client brought, not by the algorithm
     direct = False
-    #: `ignore-persist`
+    #: `ignore-persist`, `force-persist`
     ignore_persist = False
+    force_persist = False
     #: bytes that rewriting rules have added to the heads
     req_added = 0
     res_added = 0
