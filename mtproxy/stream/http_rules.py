@@ -83,6 +83,8 @@ class HttpRules(HttpExchange):
         if front is not None:
             if front.content:
                 await self._content_set(front.content)
+            if self.tracking is not None:
+                self.tracking.count_request()
             if front.request:
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
@@ -101,8 +103,12 @@ class HttpRules(HttpExchange):
         if back is not None:
             if back.content:
                 await self._request_set(back.content)
+            if self.tracking is not None:
+                self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+        if self.txn.pending is not None and self.txn.pending.cut:
+            raise Stop(0, "CR")
         return route
 
     async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
@@ -130,6 +136,8 @@ class HttpRules(HttpExchange):
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
+        if self.tracking is not None and (final.delayed or final.denied):
+            self.tracking.count_error()
         if final.delayed:
             self._count_denied()
             await self._tarpit(final)

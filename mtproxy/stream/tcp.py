@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtproxy.stream.connect import connect
+from mtproxy.stream.connect import connect, pick_sticky
 from mtproxy.stream.pump import Pump
 from mtproxy.stream.stream import Stop
 from mtproxy.stream.tcp_rules import TcpRules
@@ -39,7 +39,7 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else 0
-            srv = be.pick(ctx)
+            srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be, None)
             if srv is None:
                 self.t_w = -1
                 be.counters.cum_sess += 1
@@ -48,6 +48,8 @@ class TcpStream(TcpRules):
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
+            if be.sticking is not None:
+                be.sticking.store(self)
             conf = self.conf
             if conf.log_at_connect:
                 self._log_now()
