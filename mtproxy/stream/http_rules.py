@@ -107,6 +107,8 @@ class HttpRules(HttpExchange):
                 self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+        if self.txn.pending is not None and self.txn.pending.cut:
+            raise Stop(0, "CR")
         return route
 
     async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
