@@ -66,6 +66,8 @@ class Transaction:
     cookie_dates = (0, 0)
     #: the server was chosen by what the client brought, not by the algorithm
     direct = False
+    #: ... though it is down (`option persist`, `force-persist`)
+    sticks = False
     #: `ignore-persist`
     ignore_persist = False
     #: bytes that rewriting rules have added to the heads

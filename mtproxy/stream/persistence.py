@@ -75,6 +75,7 @@ class Persistence:
         if server is None and self.match is not None:
             server = self.match(stream)
         if server is not None:
+            txn.sticks = self.persist or forced
             server.take()
         return server
 

@@ -95,6 +95,7 @@ class Route:
         "bconf",
         "changes_responses",
         "plain",
+        "res_content",
         "response",
         "ruled",
         "rules",
@@ -120,7 +121,7 @@ class Route:
             or (bconf is not None and (bconf.buffer_request or bconf.persistence is not None))
         )
         self.usual = not (conf.logasap or conf.httpclose) and (
-            bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
+            bconf is None or not (bconf.reuse_private or bconf.close_server)
         )
         self.plain = (
             conf.forwardfor is None
@@ -128,10 +129,12 @@ class Route:
             and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
         )
         sides = [side for side in (back, front) if side is not None]
+        # of the backend alone; a `listen` is its own
+        self.res_content = sides[0].res_content if sides else ()
         self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
-        self.changes_responses = bool(self.response or self.after or cookie)
+        self.changes_responses = bool(self.response or self.after or self.res_content or cookie)
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
