@@ -15,6 +15,7 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
+from mtproxy.config import keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 
@@ -39,6 +40,7 @@ def check(ctx: Context) -> None:
             continue
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
+        keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
@@ -138,6 +140,8 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return {one.name for one in ctx.proxies if one.is_frontend}
         case "proxy":
             return ctx.proxies_by_name
+        case "table":
+            return keywords_sticktable.tables(ctx)
         case "server":
             backends = [one for one in ctx.proxies if one.is_backend]
             paths = [f"{one.name}/{server}" for one in backends for server in one.servers_by_name]

@@ -50,6 +50,9 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
+    #: `set-timeout`: ms; None: as configured
+    server_timeout: int | None = None
+    tunnel_timeout: int | None = None
     #: captured values by slot
     captures: list[bytes | None] | None = None
     res_captures: list[bytes | None] | None = None
@@ -68,8 +71,9 @@ class Transaction:
     direct = False
     #: ... though it is down (`option persist`, `force-persist`)
     sticks = False
-    #: `ignore-persist`
+    #: `ignore-persist`, `force-persist`
     ignore_persist = False
+    force_persist = False
     #: bytes that rewriting rules have added to the heads
     req_added = 0
     res_added = 0

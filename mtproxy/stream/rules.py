@@ -94,6 +94,7 @@ class Route:
         "backend",
         "bconf",
         "changes_responses",
+        "own",
         "plain",
         "res_content",
         "response",
@@ -109,11 +110,16 @@ class Route:
         backend: Backend | None = None,
         bconf: BackConf | None = None,
         back: SideRules | None = None,
+        *,
+        own: bool = False,
     ) -> None:
-        """`back` is None where the backend has no rules, or is the frontend itself (`listen`)."""
+        """`back` is None where the backend has no rules, or is the frontend itself (`listen`); the
+        latter is `own`.
+        """
         self.backend = backend
         self.bconf = bconf
         self.rules = back
+        self.own = own
         self.ruled = (
             front is not None
             or back is not None
@@ -129,8 +135,9 @@ class Route:
             and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
         )
         sides = [side for side in (back, front) if side is not None]
-        # of the backend alone; a `listen` is its own
-        self.res_content = sides[0].res_content if sides else ()
+        behind = front if own else back
+        #: content rules for responses: of the backend alone
+        self.res_content = () if behind is None else behind.res_content
         self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
