@@ -146,6 +146,8 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             backends = [one for one in ctx.proxies if one.is_backend]
             paths = [f"{one.name}/{server}" for one in backends for server in one.servers_by_name]
             return {*paths, *proxy.servers_by_name}
+        case "event sink":
+            return {*BUILT_IN_SINKS, *(ring.name for ring in ctx.rings)}
     return None
 
 

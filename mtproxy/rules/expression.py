@@ -198,7 +198,7 @@ def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) ->
         if (kind, converter.takes) not in _GOOD_ENOUGH:
             steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
-        kind = converter.gives
+        kind = Type.ANY if converter.loose else converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
     return steps

@@ -56,6 +56,7 @@ class ArgKind(StrEnum):
     OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
+    SINK = "event sink"  # str: a ring, "stdout" or "stderr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class Converter:
     #: PatternError
     load: Callable[[tuple[Any, ...], RuleReader], tuple[Any, ...]] | None = None
     later: str | None = None
+    #: results may be of another type than `gives` says at load
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
