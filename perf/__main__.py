@@ -20,6 +20,7 @@ from perf import (
     locks,
     machine,
     profiling,
+    rules,
     results,
     runqueue,
     sampling,
@@ -40,6 +41,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     checks.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
+    rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
 )
