@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
+from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
@@ -286,9 +286,7 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
-    stream.server_ip, stream.server_port = peer_text(where)
-    return conn
+    return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
 
 
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
