@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.location import Location
+
+if TYPE_CHECKING:
+    from mtproxy.base.sticktable import StickRule
 
 NOWHERE = Location("", 0)
 
@@ -92,10 +95,14 @@ class AclLine:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One test in a condition: the name of an ACL (all lines of that name), or a line itself."""
+    """One test in a condition: the name of an ACL (all lines of that name), or a line itself.
+
+    `dead` are the positions of lines that cannot match where the condition stands.
+    """
 
     acl: str | AclLine
     negated: bool = False
+    dead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +241,8 @@ class ProxyRules:
     persist: tuple[tuple[bool, Condition], ...] = ()
     #: `monitor fail`: 503 for `monitor-uri` while one of them holds
     monitor_fail: tuple[Condition, ...] = ()
+    #: `stick` lines, in order
+    stick: tuple[StickRule, ...] = ()
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
     inspect_delay: int | None = None
     response_delay: int | None = None
@@ -251,6 +260,7 @@ class ProxyRules:
             or self.use_server
             or self.persist
             or self.monitor_fail
+            or self.stick
             or self.captures
             or "unique-id-format" in self.formats
             or any(fmt.samples for fmt in self.formats.values())

@@ -26,6 +26,8 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
+from mtproxy.proxy.sticking import Sticking
+from mtproxy.proxy.sticktable import make_tables
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.rules.reply import build_errors
@@ -80,6 +82,7 @@ def make_shared(
     """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
     shared.rules = RuleShared(settings)
+    shared.rules.tables.update(make_tables(settings))
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
@@ -173,6 +176,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
+            if proxy.rules.stick:
+                backend = room.backends[proxy.name]
+                backend.sticking = Sticking(proxy.rules.stick, build, backend)
     for name, backend in room.backends.items():
         rules = room.back_rules.get(name)
         if backend.settings.cookie is not None or (

@@ -41,6 +41,7 @@ from mtproxy.base.settings import (
     StatsSocket,
     Timeouts,
 )
+from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
 
 NOWHERE = Location("", 0)
@@ -82,6 +83,7 @@ class ServerDraft:
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
+    non_stick: bool = False
     cookie: str = ""
 
     def freeze(self, number: int) -> ServerSettings:
@@ -117,6 +119,7 @@ class ServerDraft:
             rise=self.rise,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
+            non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
         )
 
@@ -150,6 +153,7 @@ class RulesDraft:
     use_server: list[Choice] = field(default_factory=list)
     persist: list[tuple[bool, Condition]] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
+    stick: list[StickRule] = field(default_factory=list)
     inspect_delay: int | None = None
     response_delay: int | None = None
     #: what has to exist when everything has been read
@@ -175,6 +179,7 @@ class RulesDraft:
             use_server=tuple(self.use_server),
             persist=tuple(self.persist),
             monitor_fail=tuple(self.monitor_fail),
+            stick=tuple(self.stick),
             inspect_delay=self.inspect_delay,
             response_delay=self.response_delay,
         )
@@ -236,6 +241,7 @@ class ProxyDraft:
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    stick_table: StickTableSettings | None = None
     #: the `defaults` that it started from
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
@@ -318,6 +324,7 @@ class ProxyDraft:
             source=self.source,
             forced_id=self.id is not None,
             rules=self._freeze_rules(),
+            stick_table=self.stick_table,
             errors=dict(self.errors),
             cookie=self.cookie,
             **self.keepalive_probes,

@@ -146,8 +146,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (PROXY, "stats", "the statistics page"),
-    (BACK_ONLY, "stick", "stick tables"),
-    (PROXY_ONLY, "stick-table", "stick tables"),
     (BACK, "tcp-check", "scripted TCP checks"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

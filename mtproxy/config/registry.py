@@ -17,6 +17,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_sticktable,
     keywords_tune,
     known,
 )
@@ -34,6 +35,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
     keywords_rules.KEYWORDS,
+    keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )
 

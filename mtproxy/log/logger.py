@@ -89,6 +89,24 @@ class ThreadLogs:
             self._targets[key] = target
         return target
 
+    def sink(self, name: str) -> Callable[[str], None]:
+        """The function that writes a text to a ring, "stdout" or "stderr". Owner thread.
+
+        Rings put their format's head before it, with severity and facility 0. Raises OSError.
+        """
+        ring = self.rings.get(name)
+        if ring is None:
+            target = self.target(LogSettings(None, stdio=name))
+            return lambda text: target.send(text.encode("utf-8", "surrogateescape") + b"\n")
+        target = self.target(LogSettings(None, ring=name))
+        head_now = syslog.HeadWriter(ring.format, 0, "-", 0, self.hostname).head_now
+        most = ring.maxlen
+
+        def write(text: str) -> None:
+            target.send((head_now(0) + text).encode("utf-8", "surrogateescape")[:most])
+
+        return write
+
     def flush(self) -> None:
         """Send what the turn has logged. Owner thread, at the end of each turn of its loop."""
         for target in self._targets.values():

@@ -78,6 +78,9 @@ from mtproxy.rules.converters import (
     maps as converters_maps,
 )
 from mtproxy.rules.converters import (
+    mqtt as converters_mqtt,
+)
+from mtproxy.rules.converters import (
     numbers as converters_numbers,
 )
 from mtproxy.rules.converters import (
@@ -94,6 +97,9 @@ from mtproxy.rules.converters import (
 )
 from mtproxy.rules.converters import (
     variables as converters_variables,
+)
+from mtproxy.rules.converters import (
+    watching as converters_watching,
 )
 from mtproxy.rules.fetches import (
     captures as fetches_captures,
@@ -171,12 +177,14 @@ _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_json.CONVERTERS,
     converters_jwt.CONVERTERS,
     converters_maps.CONVERTERS,
+    converters_mqtt.CONVERTERS,
     converters_numbers.CONVERTERS,
     converters_protocols.CONVERTERS,
     converters_stick.CONVERTERS,
     converters_strings.CONVERTERS,
     converters_texts.CONVERTERS,
     converters_variables.CONVERTERS,
+    converters_watching.CONVERTERS,
 )
 _FETCHES_BY_FAMILY: Final[tuple[tuple[Fetch, ...], ...]] = (
     fetches_captures.FETCHES,

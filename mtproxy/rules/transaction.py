@@ -54,6 +54,9 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
+    #: `set-timeout`: ms; None: as configured
+    server_timeout: int | None = None
+    tunnel_timeout: int | None = None
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line
@@ -67,8 +70,9 @@ class Transaction:
     cookie_dates = (0, 0)
     #: the server was chosen by what the client brought, not by the algorithm
     direct = False
-    #: `ignore-persist`
+    #: `ignore-persist`, `force-persist`
     ignore_persist = False
+    force_persist = False
     #: bytes that rewriting rules have added to the heads
     req_added = 0
     res_added = 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
     from mtproxy.rules.endpoints import Endpoints
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
 
 
@@ -30,6 +31,10 @@ class View(Protocol):
 
     ctx: Any
     room: Any
+    task: Any
+    #: names, of the frontend while there is no backend, "<NOSRV>" while there is no server
+    backend: str
+    server: str
     fe: Any
     be: Any
     srv: Any
@@ -60,6 +65,10 @@ class View(Protocol):
     unique_id: str | None
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
+    #: what the connection tracks in stick tables; None: nothing so far
+    tracking: Tracking | None
+    #: keys that the server is noted for when it answers
+    stick_keys: list[Any] | None
 
     def set_limit(self, name: str, value: int) -> None: ...
     async def send_interim(self, message: bytes) -> None: ...

@@ -25,6 +25,7 @@ from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
+    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -205,6 +206,19 @@ def shed_idle(ctx: ThreadContext) -> bool:
                 srv.return_permits(1)
                 found = True
     return found
+
+
+def pick_sticky(stream: Stream, be: Backend, chosen: Server | None) -> Server | None:
+    """The server that is `chosen` already, or that `stick` rules choose, or else the balancing
+    algorithm; it is taken.
+    """
+    assert be.sticking is not None
+    srv = be.sticking.choose(stream, chosen)
+    if srv is None:
+        return be.pick(stream.ctx)
+    if chosen is None:
+        srv.take()
+    return srv
 
 
 async def connect(stream: Stream) -> Connection:

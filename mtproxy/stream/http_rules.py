@@ -26,7 +26,7 @@ from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
 from mtproxy.rules.rewrite import FAILED
 from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import DROP, Answer, Verdict
+from mtproxy.rules.verdict import CLOSE_SERVER, DROP, Answer, Verdict
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
 from mtproxy.stream.request_body import RequestBody, wait_for_body
@@ -88,7 +88,9 @@ class HttpRules(HttpExchange):
             await self.wait_for_request_body(self.got_tick + self.conf.http_request)
         if front is not None:
             if front.content:
-                await self._request_set(front.content)
+                await self._content_set(front.content)
+            if self.tracking is not None:
+                self.tracking.count_request()
             if front.request:
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
@@ -108,8 +110,12 @@ class HttpRules(HttpExchange):
         if back is not None:
             if back.content:
                 await self._request_set(back.content)
+            if self.tracking is not None:
+                self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+        if self.txn.pending is not None and self.txn.pending.cut:
+            raise Stop(0, "CR")
         self._leave_request()
         return route
 
@@ -119,6 +125,16 @@ class HttpRules(HttpExchange):
         if keeper is not None:
             keeper.request_leaves(self)
         self.txn.begin_response()
+
+    async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
+        """The frontend's content rules: who is refused has not sent a request yet."""
+        try:
+            await self._request_set(rules)
+        except Stop:
+            self.request_line = None
+            self.t_R = -1
+            self.fe.counters.cum_req -= 1
+            raise
 
     async def _request_set(self, rules: Sequence[BuiltRule]) -> None:
         verdict = evaluate(rules, self)
@@ -138,6 +154,8 @@ class HttpRules(HttpExchange):
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
+        if self.tracking is not None and (final.delayed or final.denied):
+            self.tracking.count_error()
         if final.delayed:
             self._count_denied()
             await self._tarpit(final)
@@ -198,7 +216,7 @@ class HttpRules(HttpExchange):
             verdict = evaluate(rules, self)
             if verdict is not None:
                 final = await run(rules, self, verdict)
-                if final is not None:
+                if final is not None and final is not CLOSE_SERVER:
                     self._refuse_by_rule(final)
         if keeper is not None:
             keeper.response_leaves(self)
@@ -271,6 +289,10 @@ class HttpRules(HttpExchange):
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
         be, srv = self.be, self.srv
+        if final is DROP:
+            self._count_denied()
+            self.conn.vanish()
+            raise Stop(0, "PR")
         if isinstance(final, Answer):
             if final.error:
                 self._count_internal_error()
@@ -286,9 +308,8 @@ class HttpRules(HttpExchange):
                 counters.denied_resp += 1
         if isinstance(final, Answer):
             raise Stop(0, "PH", final)
-        if final is DROP:
-            self.conn.vanish()
-        raise Stop(0, "PH")
+        # closed by a content rule for responses
+        raise Stop(0, "PD")
 
     def run_after_rules(self, sets: Sequence[Sequence[BuiltRule]]) -> bool:
         """The http-after-response rules, on `self.response`; whether they could do their work."""

@@ -99,6 +99,7 @@ class Route:
         "backend",
         "bconf",
         "changes_responses",
+        "own",
         "plain",
         "response",
         "ruled",
@@ -113,11 +114,16 @@ class Route:
         backend: Backend | None = None,
         bconf: BackConf | None = None,
         back: SideRules | None = None,
+        *,
+        own: bool = False,
     ) -> None:
-        """`back` is None where the backend has no rules, or is the frontend itself (`listen`)."""
+        """`back` is None where the backend has no rules, or is the frontend itself (`listen`); the
+        latter is `own`.
+        """
         self.backend = backend
         self.bconf = bconf
         self.rules = back
+        self.own = own
         self.ruled = (
             front is not None
             or back is not None
@@ -133,7 +139,12 @@ class Route:
             and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
         )
         sides = [side for side in (back, front) if side is not None]
-        self.response = tuple(side.response for side in sides if side.response)
+        sets = [side.response for side in sides]
+        #: the backend's content rules for responses come first
+        behind = front if own else back
+        if behind is not None:
+            sets.insert(0, behind.res_content)
+        self.response = tuple(rules for rules in sets if rules)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
         keeps = front is not None and front.keeper is not None

@@ -109,6 +109,8 @@ def _passes(stream: Stream, sock: socket.socket) -> bool:
     if verdict is None or verdict is ACCEPT:
         verdict = evaluate(rules.session, stream)
         if verdict is None or verdict is ACCEPT:
+            if stream.tracking is not None:
+                stream.tracking.count_session()
             return True
         if verdict is not DROP:
             for counters in sides:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
     from mtproxy.rules.endpoints import Endpoints
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
     from mtproxy.rules.verdict import Answer
     from mtproxy.sched.context import ThreadContext
@@ -100,6 +101,7 @@ class Stream:
         "srv_queue",
         "started",
         "status",
+        "stick_keys",
         "t_R",
         "t_a",
         "t_c",
@@ -113,6 +115,7 @@ class Stream:
         "term_state",
         "tls_cipher",
         "tls_version",
+        "tracking",
         "txn",
         "unique_id",
         "used",
@@ -177,6 +180,8 @@ class Stream:
         self.request = self.response = None
         self.may_change = False
         self.sess_vars: dict[str, Any] | None = None
+        self.tracking: Tracking | None = None
+        self.stick_keys: list[Any] | None = None
         self.begin(ctx.now)
 
     # --- one transaction
@@ -333,6 +338,8 @@ class Stream:
 
     def leave_listener(self) -> None:
         """The client connection counts no more; the end of one that could not be opened."""
+        if self.tracking is not None:
+            self.tracking.end_session()
         self.fe.counters.conn_cur -= 1
         if self.listener.counters is not None:
             self.listener.counters.conn_cur -= 1
@@ -417,6 +424,8 @@ class Stream:
             self.logged = True
             self.note_loads(self.ctx.now)
             log(self)
+        if self.tracking is not None:
+            self.tracking.end_transaction(uploaded, read)
 
     # --- client state
     @property

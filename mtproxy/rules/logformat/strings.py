@@ -14,6 +14,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.base.errors import ConfigError
@@ -31,12 +32,12 @@ from mtproxy.rules.logformat.code import (
 )
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import FormatError, Literal, Piece, Sample, parse_pieces
-from mtproxy.rules.reader import RuleReader
 from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.points import Point
+    from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.view import View
 
 #: texts that go into messages: headers, bodies, URIs, keys of maps
@@ -66,20 +67,7 @@ def parse_format(
     """The pieces of `text`, in which expressions are evaluated at `point`. Raises ConfigError."""
 
     def expression(word: str, _at: int) -> Expression:
-        inner = RuleReader(
-            (word,),
-            reader.location,
-            point,
-            proxy=reader.proxy,
-            kind=reader.kind,
-            mode=reader.mode,
-            title=reader.title,
-            acls=reader.acls,
-            references=reader.references,
-            warn=reader.warn,
-            draft=reader.draft,
-            global_draft=reader.global_draft,
-        )
+        inner = replace(reader, words=(word,), position=0, point=point, argument=None)
         try:
             return parse_expression(inner)
         except ConfigError as error:
