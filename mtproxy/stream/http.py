@@ -158,6 +158,8 @@ class HttpStream(HttpRules):
 
     def _log_unparsed(self) -> None:
         """Account for and log something that was no request."""
+        if self.room.ruled:
+            self.begin_rules(None)
         now = self.ctx.now
         counters = self.fe.counters
         counters.cum_req += 1
@@ -259,7 +261,7 @@ class HttpStream(HttpRules):
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
-            self.sconn = sconn
+            self.sconn = self.used = sconn
             sent_at = ctx.now
             if body is None:
                 self._send_head(sconn, head)

@@ -45,8 +45,11 @@ class HttpRules(HttpExchange):
     __slots__ = ()
 
     # --- the request
-    def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
-        """A transaction that rules will look at begins. `body`: where the request has one."""
+    def begin_rules(self, request: RequestHead | None, body: RequestBody | None = None) -> None:
+        """A transaction that rules will look at begins. `body`: where the request has one.
+
+        `request` is None for what was none: there are no rules for it, but its log line.
+        """
         self.txn = Transaction()
         if self.endpoints is not None:
             forget_changes(self)
@@ -55,6 +58,9 @@ class HttpRules(HttpExchange):
         self.response = None
         if body is not None:
             self._note_body(body)
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.begin(self)
 
     def _note_body(self, body: RequestBody) -> None:
         txn = self.txn
@@ -92,6 +98,7 @@ class HttpRules(HttpExchange):
             route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
+            self._leave_request()
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:
@@ -109,7 +116,15 @@ class HttpRules(HttpExchange):
                 await self._request_set(back.request)
         if self.txn.pending is not None and self.txn.pending.cut:
             raise Stop(0, "CR")
+        self._leave_request()
         return route
+
+    def _leave_request(self) -> None:
+        """The rules for the request are through."""
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.request_leaves(self)
+        self.txn.begin_response()
 
     async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
         """The frontend's content rules: who is refused has not sent a request yet."""
@@ -131,6 +146,9 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
+        keeper = self.room.keeper
+        if keeper is not None and not (isinstance(final, Answer) and not final.denied):
+            keeper.request_refused(self)
         if not isinstance(final, Answer):
             self._count_denied()
             self.t_R = -1
@@ -194,6 +212,9 @@ class HttpRules(HttpExchange):
         `received` is what has been read behind its head; afterwards it is `txn.res_received`.
         """
         self.response = response
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.response_comes(self)
         self.txn.res_received = received
         self._note_response_body(response)
         if route.res_content:
@@ -209,6 +230,8 @@ class HttpRules(HttpExchange):
                 final = await run(rules, self, verdict)
                 if final is not None and final is not CLOSE_SERVER:
                     self._refuse_by_rule(final)
+        if keeper is not None:
+            keeper.response_leaves(self)
         bconf = self.bconf
         if bconf.persistence is not None and bconf.persistence.cookie is not None:
             bconf.persistence.cookie.write(self)
@@ -328,6 +351,8 @@ class HttpRules(HttpExchange):
         self.status = message.logged
         if message.silent:
             return b"", False
+        if self.room.ruled:
+            self.txn.begin_response()
         after = self._route().after if self.room.ruled else ()
         head = self._head_of(message)
         if after:
