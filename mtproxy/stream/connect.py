@@ -13,6 +13,7 @@ servers, the retries that the option names do, after the pause.
 from __future__ import annotations
 
 import errno
+import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
@@ -300,11 +301,19 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
+    if address.host in _ANY_HOST:
+        # where the client wanted to go, as rules may have changed it
+        host = stream.dst_ip
+        family, where = (
+            (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
+        )
     conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
     stream.server_ip, stream.server_port = peer_text(where)
     return conn
 
 
+#: a server without an address of its own
+_ANY_HOST = frozenset({"0.0.0.0", "::"})
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 
