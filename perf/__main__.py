@@ -19,6 +19,7 @@ from perf import (
     http,
     locks,
     machine,
+    maps,
     profiling,
     results,
     runqueue,
@@ -42,6 +43,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     profiling.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
+    maps.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"
