@@ -12,6 +12,7 @@ from mtproxy.cli import (
     commands_servers,
     commands_session,
     commands_stats,
+    commands_tables,
     commands_threads,
 )
 from mtproxy.cli.runtime import CommandTable
@@ -27,6 +28,7 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_tables.COMMANDS,
         *commands_patterns.COMMANDS,
     ]
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtproxy.config import (
     keywords_bind,
+    keywords_capture,
     keywords_global,
     keywords_log,
     keywords_options,
@@ -16,6 +17,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_sticktable,
     keywords_tune,
     known,
 )
@@ -25,6 +27,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_global.KEYWORDS,
     keywords_tune.KEYWORDS,
     keywords_log.KEYWORDS,
+    keywords_capture.KEYWORDS,
     keywords_bind.KEYWORDS,
     keywords_proxy.KEYWORDS,
     keywords_options.KEYWORDS,
@@ -32,6 +35,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
     keywords_rules.KEYWORDS,
+    keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )
 

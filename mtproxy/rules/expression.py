@@ -61,8 +61,9 @@ def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
         raise reader.error(
             f"fetch '{name}' is known but not supported by mtproxy yet ({fetch.later})", word
         )
-    missing = reader.point.missing(fetch.needs)
-    if missing is not None:
+    missing = reader.point.missing(fetch.needs, reader.kind)
+    if missing is not None and not acl:
+        # conditions only warn: see acl
         raise reader.error(
             f"sample fetch <{word}> may not be reliably used here because it needs '{missing}'"
             " which is not available here",
@@ -197,7 +198,7 @@ def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) ->
         if (kind, converter.takes) not in _GOOD_ENOUGH:
             steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
-        kind = converter.gives
+        kind = Type.ANY if converter.loose else converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
     return steps
