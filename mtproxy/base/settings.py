@@ -339,6 +339,19 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
+    #: `expose-experimental-directives`
+    experimental: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """A user of a `userlist`. `password` is a hash of crypt(3), or plain where it is `insecure`;
+    None: nobody is that user.
+    """
+
+    password: bytes | None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +364,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `userlist` sections by name: users by name
+    userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change

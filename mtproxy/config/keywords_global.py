@@ -256,7 +256,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("zero-warning", IN_GLOBAL, _flag("zero_warning")),
     _no_effect("ca-base", _one_argument, _TLS),
     _no_effect("crt-base", _one_argument, _TLS),
-    _no_effect("expose-experimental-directives", _no_argument, "no directive here is experimental"),
+    Keyword("expose-experimental-directives", IN_GLOBAL, _flag("experimental")),
     _no_effect("expose-deprecated-directives", _no_argument, "deprecated directives are refused"),
     _no_effect("harden.reject-privileged-ports.quic", _one_argument, "QUIC is refused"),
     _no_effect("harden.reject-privileged-ports.tcp", _one_argument, "no port is reserved"),

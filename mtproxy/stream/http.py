@@ -297,9 +297,12 @@ class HttpStream(HttpRules):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
-            if ruled and route.changes_responses:
-                response = await self.run_response_rules(route, response, received)
-                received = self.txn.res_received
+            if ruled:
+                if self.txn.own_req:
+                    response = self.method_changed(request, response)
+                if route.changes_responses:
+                    response = await self.run_response_rules(route, response, received)
+                    received = self.txn.res_received
                 if self.txn.close:
                     request = self.txn.own_request(self)
                     request.keep_alive = request.usual = False
