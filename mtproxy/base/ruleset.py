@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.location import Location
+
+if TYPE_CHECKING:
+    from mtproxy.base.sticktable import StickRule
 
 NOWHERE = Location("", 0)
 
@@ -37,14 +40,16 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A log-format string (manual 8.2.6): pieces as `rules.logformat` understands them.
+    """A log-format string (manual 8.2.6): pieces as `rules.logformat.grammar` makes them.
 
-    `constant` is the whole text where nothing in it varies, else None.
+    `constant` is the whole text where nothing in it varies, else None. `samples`: it evaluates
+    expressions, for which a transaction has to be there.
     """
 
     text: str
     pieces: tuple[object, ...] = ()
     constant: bytes | None = None
+    samples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +95,14 @@ class AclLine:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One test in a condition: the name of an ACL (all lines of that name), or a line itself."""
+    """One test in a condition: the name of an ACL (all lines of that name), or a line itself.
+
+    `dead` are the positions of lines that cannot match where the condition stands.
+    """
 
     acl: str | AclLine
     negated: bool = False
+    dead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +197,34 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """A slot for logs: what a header says, or what rules put there where `name` is empty.
+
+    `name` is in lower case; `length` is the most that is kept, in bytes.
+    """
+
+    name: bytes
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CookieCapture:
+    """`capture cookie`: the first cookie whose "name=value" begins with `name`."""
+
+    name: bytes
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """What a frontend keeps of requests and responses for its log, by slot (manual 8.8, 8.7)."""
+
+    request: tuple[Capture, ...] = ()
+    response: tuple[Capture, ...] = ()
+    cookie: CookieCapture | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyRules:
     """The rules of one proxy.
 
@@ -204,13 +241,27 @@ class ProxyRules:
     persist: tuple[tuple[bool, Condition], ...] = ()
     #: `monitor fail`: 503 for `monitor-uri` while one of them holds
     monitor_fail: tuple[Condition, ...] = ()
+    #: `stick` lines, in order
+    stick: tuple[StickRule, ...] = ()
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
     inspect_delay: int | None = None
     response_delay: int | None = None
+    captures: Captures | None = None
+    #: log-format, log-format-sd, error-log-format and unique-id-format, by keyword
+    formats: dict[str, Format] = field(default_factory=dict)
+    #: the header that tells the server the unique id
+    unique_id_header: bytes | None = None
 
     @property
     def any(self) -> bool:
         """Whether there is anything here that looks at connections, requests or responses."""
         return any(self.sets.values()) or bool(
-            self.use_backend or self.use_server or self.persist or self.monitor_fail
+            self.use_backend
+            or self.use_server
+            or self.persist
+            or self.monitor_fail
+            or self.stick
+            or self.captures
+            or "unique-id-format" in self.formats
+            or any(fmt.samples for fmt in self.formats.values())
         )

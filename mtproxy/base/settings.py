@@ -15,6 +15,7 @@ from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.sticktable import StickTableSettings
 
 
 class AddressKind(Enum):
@@ -122,6 +123,8 @@ class ServerSettings:
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
     log_proto: str = "legacy"
+    #: no stick table remembers the server
+    non_stick: bool = False
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
 
@@ -273,6 +276,7 @@ class ProxySettings:
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()
+    stick_table: StickTableSettings | None = None
     #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
     errors: Mapping[int, ReplySpec] = field(default_factory=dict)
     cookie: CookieSettings | None = None
@@ -339,8 +343,6 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
-    #: `expose-experimental-directives`
-    experimental: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_sock
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
 from mtproxy.proxy.check import start_checks
+from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
 from mtproxy.sched.fdtable import ENTRY_SIZE
@@ -122,6 +123,7 @@ def run(settings: Settings, options: CommandLine) -> int:
 
     def ready(ctx: ThreadContext) -> None:
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
+        start_expiry(shared.rules.tables.values(), pool.wait_queue)
         for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):
             tell("warning", f"[mtproxy.main()] {failure}")
         _announce(settings, nbthread)

@@ -62,7 +62,9 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
         maxsock=found.maxsock,
     )
     runtime.set_backends(shared.backends)
+    shared.rules.rate = runtime.rates.rate
     runtime.rings = shared.rings
+    runtime.tables = shared.rules.tables
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)
     for number, listener in enumerate(shared.listeners):

@@ -112,8 +112,11 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
 GUARDS = {
     "SERVER": "one server's administrative and health state",
     "LBPRM": "which servers of a backend are usable, and its balancing",
-    "TASK_WQ": "the wait queue that the threads share (health checks)",
+    "TASK_WQ": "the wait queue that the threads share (health checks, stick tables)",
     "LISTENER": "how many connections a listener, a frontend or the process has",
+    "PATREF": "the entries of an ACL or a map",
+    "STK_TABLE": "a part of a stick table: its entries and what is stored of them",
+    "STK_COUNT": "how many entries a stick table has",
     "LOGSRV": "a sampled log line's position (tune.log-sampling lock)",
     "RING": "a ring's messages",
     "CELL": "a value that is compared and exchanged (tune.log-sampling cas)",

@@ -6,11 +6,13 @@ from mtproxy.cli import (
     commands_activity,
     commands_events,
     commands_locks,
+    commands_patterns,
     commands_process,
     commands_profiling,
     commands_servers,
     commands_session,
     commands_stats,
+    commands_tables,
     commands_threads,
 )
 from mtproxy.cli.runtime import CommandTable
@@ -26,5 +28,7 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_tables.COMMANDS,
+        *commands_patterns.COMMANDS,
     ]
 )

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _NAMES = """
-    abort ssl; add acl; add map; add server; add ssl; clear acl; clear map; clear table;
-    commit acl; commit map; commit ssl; debug dev; del acl; del map; del server; del ssl;
+    abort ssl; add server; add ssl; commit ssl; debug dev; del server; del ssl;
     disable agent; disable dynamic-cookie; disable frontend; disable health; dump stats-file;
     dump ssl; enable agent; enable dynamic-cookie; enable frontend; enable health;
-    experimental-mode; expert-mode; get acl; get map; get var; httpclient; mcli-debug-mode;
-    new ssl; prepare acl; prepare map; reload; set anon; set dynamic-cookie-key; set map;
-    set maxconn; set rate-limit; set ssl; set table; set var; show acl; show anon;
-    show cache; show dev; show libs; show map; show peers; show pools; show proc;
-    show quic; show resolvers; show schema; show ssl; show table; show tasks;
-    show tls-keys; show trace; shutdown frontend; shutdown session; shutdown sessions; trace;
-    update ssl
+    experimental-mode; expert-mode; get var; httpclient; mcli-debug-mode; new ssl; reload; set
+    anon; set dynamic-cookie-key; set maxconn; set rate-limit; set ssl; set var;
+    show anon; show cache; show dev; show libs; show peers; show pools; show proc; show quic;
+    show resolvers; show schema; show ssl; show tasks; show tls-keys; show trace;
+    shutdown frontend; shutdown session; shutdown sessions; trace; update ssl
 """
 
 #: the beginnings of those commands

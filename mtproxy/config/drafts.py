@@ -14,8 +14,12 @@ from typing import Any
 
 from mtproxy.base.ruleset import (
     AclLine,
+    Capture,
+    Captures,
     Choice,
     Condition,
+    CookieCapture,
+    Format,
     ProxyRules,
     Reference,
     ReplySpec,
@@ -38,6 +42,7 @@ from mtproxy.base.settings import (
     StatsSocket,
     Timeouts,
 )
+from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
 
 NOWHERE = Location("", 0)
@@ -79,6 +84,7 @@ class ServerDraft:
     #: how to find the first address of a host name
     init_addr: tuple[str, ...] = ("last", "libc")
     log_proto: str = "legacy"
+    non_stick: bool = False
     cookie: str = ""
 
     def freeze(self, number: int) -> ServerSettings:
@@ -114,6 +120,7 @@ class ServerDraft:
             rise=self.rise,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
+            non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
         )
 
@@ -190,6 +197,7 @@ class RulesDraft:
     use_server: list[Choice] = field(default_factory=list)
     persist: list[tuple[bool, Condition]] = field(default_factory=list)
     monitor_fail: list[Condition] = field(default_factory=list)
+    stick: list[StickRule] = field(default_factory=list)
     inspect_delay: int | None = None
     response_delay: int | None = None
     #: what has to exist when everything has been read
@@ -215,9 +223,20 @@ class RulesDraft:
             use_server=tuple(self.use_server),
             persist=tuple(self.persist),
             monitor_fail=tuple(self.monitor_fail),
+            stick=tuple(self.stick),
             inspect_delay=self.inspect_delay,
             response_delay=self.response_delay,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class FormatText:
+    """A log format as it was written. It is understood when the proxy's mode is known."""
+
+    text: str
+    location: Location
+    #: where it stands in its line, from 1; 0: unknown
+    column: int = 0
 
 
 @dataclass(slots=True)
@@ -245,6 +264,14 @@ class ProxyDraft:
     logs: list[LogSettings | None] = field(default_factory=list)
     log_tag: str | None = None
     log_format: str = ""
+    #: texts of log-format, log-format-sd, error-log-format, unique-id-format, by keyword
+    format_texts: dict[str, FormatText] = field(default_factory=dict)
+    #: what they were understood as
+    formats: dict[str, Format] = field(default_factory=dict)
+    unique_id_header: str | None = None
+    request_captures: list[Capture] = field(default_factory=list)
+    response_captures: list[Capture] = field(default_factory=list)
+    cookie_capture: CookieCapture | None = None
     retries: int = 3
     redispatch: int = 0
     maxconn: int | None = None
@@ -260,6 +287,7 @@ class ProxyDraft:
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
+    stick_table: StickTableSettings | None = None
     #: the `defaults` that it started from
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
@@ -277,6 +305,18 @@ class ProxyDraft:
             elif isinstance(value, ServerDraft):
                 value = replace(value)
             setattr(self, item.name, value)
+
+    def _freeze_rules(self) -> ProxyRules:
+        captures = Captures(
+            tuple(self.request_captures), tuple(self.response_captures), self.cookie_capture
+        )
+        header = self.unique_id_header
+        return replace(
+            self.rules.freeze(),
+            captures=captures if captures != Captures() else None,
+            formats=self.formats,
+            unique_id_header=None if header is None else os.fsencode(header),
+        )
 
     @property
     def is_frontend(self) -> bool:
@@ -329,7 +369,8 @@ class ProxyDraft:
             monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
             forced_id=self.id is not None,
-            rules=self.rules.freeze(),
+            rules=self._freeze_rules(),
+            stick_table=self.stick_table,
             errors=self.error_replies,
             cookie=self.cookie,
             **self.keepalive_probes,
@@ -394,6 +435,8 @@ class GlobalDraft:
     tune: dict[str, int | str | bool] = field(default_factory=dict)
     disabled_features: set[str] = field(default_factory=set)
     unix_bind: dict[str, object] = field(default_factory=dict)
+    #: `expose-experimental-directives`
+    experimental: bool = False
 
     def freeze(self) -> GlobalSettings:
         sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)

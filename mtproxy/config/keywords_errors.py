@@ -66,7 +66,10 @@ def _status(st: Statement, index: int) -> int:
 def _stored(ctx: Context, st: Statement) -> StoredMessage:
     path = st.required(2, "a status code and a file name")
     st.at_most(2)
-    return load_stored(path, ctx.global_, lambda message: ctx.warn(st.location, message))
+    try:
+        return load_stored(path, ctx.global_, lambda message: ctx.warn(st.location, message))
+    except ConfigError as error:
+        raise ConfigError(f"'{st.words[0]}' : {error.message}", word=path) from None
 
 
 def _section_errorfile(ctx: Context, st: Statement) -> None:

@@ -149,7 +149,7 @@ def parse_choice(reader: RuleReader, kind: str) -> Choice:
 
 def _monitor(ctx: Context, st: Statement) -> None:
     warn_misplaced(ctx, st, "monitor fail")
-    reader = reader_of(ctx, st, points.HTTP_REQUEST, 1)
+    reader = reader_of(ctx, st, points.MONITOR, 1)
     reader.choice(("fail",))
     condition = reader.condition()
     if condition is None:

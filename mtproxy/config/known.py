@@ -10,7 +10,6 @@ from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
     FRONT,
-    FRONT_ONLY,
     IN_GLOBAL,
     PROXY,
     PROXY_ONLY,
@@ -116,9 +115,7 @@ _GLOBAL_LATER: dict[str, str] = {
 
 _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "be-unpublished", "backend publication"),
-    (FRONT_ONLY, "capture", "captures"),
     (PROXY, "compression", "compression"),
-    (FRONT_ONLY, "declare", "captures"),
     (BACK_ONLY, "dispatch", "the dispatch mode"),
     (PROXY, "email-alert", "e-mail alerts"),
     (BACK, "external-check", "external checks"),
@@ -140,8 +137,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (PROXY, "stats", "the statistics page"),
-    (BACK_ONLY, "stick", "stick tables"),
-    (PROXY_ONLY, "stick-table", "stick tables"),
     (BACK, "tcp-check", "scripted TCP checks"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mtproxy.config import (
     keywords_auth,
     keywords_bind,
+    keywords_capture,
     keywords_errors,
     keywords_global,
     keywords_log,
@@ -18,6 +19,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_sticktable,
     keywords_tune,
     known,
 )
@@ -37,6 +39,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_global.KEYWORDS,
     keywords_tune.KEYWORDS,
     keywords_log.KEYWORDS,
+    keywords_capture.KEYWORDS,
     keywords_bind.KEYWORDS,
     keywords_proxy.KEYWORDS,
     keywords_options.KEYWORDS,
@@ -46,6 +49,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_rules.KEYWORDS,
     keywords_errors.KEYWORDS,
     keywords_auth.KEYWORDS,
+    keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )
 

@@ -15,9 +15,11 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_auth, keywords_errors
+from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.logformats import read_formats
 
 #: addresses that have no port
 _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
@@ -39,13 +41,16 @@ def check(ctx: Context) -> None:
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
+        _check_mode(ctx, proxy)
+        read_formats(ctx, proxy)
+        check_cookie_capture(ctx, proxy)
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
+        keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
-        _check_mode(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
 
@@ -145,10 +150,18 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return ctx.userlists
         case "http-errors":
             return ctx.http_errors
+        case "table":
+            return keywords_sticktable.tables(ctx)
         case "server":
             backends = [one for one in ctx.proxies if one.is_backend]
             paths = [f"{one.name}/{server}" for one in backends for server in one.servers_by_name]
             return {*paths, *proxy.servers_by_name}
+        case "event sink":
+            return {*BUILT_IN_SINKS, *(ring.name for ring in ctx.rings)}
+        case "request capture":
+            return {str(number) for number in range(len(proxy.request_captures))}
+        case "response capture":
+            return {str(number) for number in range(len(proxy.response_captures))}
     return None
 
 

@@ -10,13 +10,13 @@ Names are lower-cased; the empty name stands for all fields. Owner thread of the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from mtproxy.http.headers import Header
 
 #: what `index` of a head is that may be changed: stays empty
-NO_INDEX: Final[dict[bytes, list[bytes]]] = {}
+NO_INDEX: Final[dict[bytes, list[Any]]] = {}
 
 # RFC 9110 section 5.6.4: within quotes a comma does not separate, nor does a quote behind a
 # backslash end the string; what is never closed goes to the end of the line
@@ -27,7 +27,7 @@ class Head(Protocol):
     """A head, as far as its fields go."""
 
     headers: list[Header]
-    index: dict[bytes, list[bytes]] | None
+    index: dict[bytes, list[Any]] | None
 
 
 def split_list(value: bytes) -> list[bytes]:
@@ -84,9 +84,9 @@ def parts_of(head: Head, name: bytes) -> list[bytes]:
     return parts
 
 
-def _make_index(head: Head) -> dict[bytes, list[bytes]]:
+def _make_index(head: Head) -> dict[bytes, list[Any]]:
     """All lines by name. A comma cannot be in a name: such keys are for lists of parts."""
-    index: dict[bytes, list[bytes]] = {b"": [header[1] for header in head.headers]}
+    index: dict[bytes, list[Any]] = {b"": [header[1] for header in head.headers]}
     for name, value, _wire, _kind in head.headers:
         lines = index.get(name)
         if lines is None:

@@ -9,7 +9,7 @@ that owns the HeadCache given.
 from __future__ import annotations
 
 import re
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from mtproxy.http.cache import (
     BLOCK_MAX,
@@ -105,7 +105,7 @@ class RequestHead:
     expect_continue: bool
     host: bytes | None
     #: see http.fields
-    index: dict[bytes, list[bytes]] | None
+    index: dict[bytes, list[Any]] | None
     start_line: bytes
     start_wire: bytes
     wire: bytes

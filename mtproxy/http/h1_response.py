@@ -7,7 +7,7 @@ line. Called by the thread that owns the HeadCache given.
 from __future__ import annotations
 
 import re
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from mtproxy.http.cache import (
     BLOCK_MAX,
@@ -94,7 +94,7 @@ class ResponseHead:
     version: int
     headers: list[Header]
     #: see http.fields
-    index: dict[bytes, list[bytes]] | None
+    index: dict[bytes, list[Any]] | None
     content_length: int
     chunked: bool
     keep_alive: bool

@@ -51,7 +51,18 @@ class Connection:
     (fs.epoll.max_user_watches) or has no memory; the socket is the caller's to close then.
     """
 
-    __slots__ = ("closed", "ctx", "fd", "mark", "ready", "recv", "send", "sock", "tasklet")
+    __slots__ = (
+        "closed",
+        "ctx",
+        "fd",
+        "mark",
+        "ready",
+        "recv",
+        "send",
+        "silent",
+        "sock",
+        "tasklet",
+    )
 
     def __init__(
         self, ctx: ThreadContext, sock: socket.socket, tasklet: Tasklet, ready: int = IN | OUT
@@ -65,6 +76,8 @@ class Connection:
         self.send = sock.send
         self.mark: Any = None
         self.closed = False
+        #: the peer must not notice what becomes of it
+        self.silent = False
         ctx.epoll.register(self.fd, WATCH)
         ctx.fdtab[self.fd] = self
 
@@ -72,6 +85,7 @@ class Connection:
         """Make the next close one that the peer does not notice, as far as we may (`silence`)."""
         if not self.closed:
             silence(self.sock)
+            self.silent = True
 
     def close(self) -> None:
         """Close now. Unread input makes the kernel send a reset, as everywhere."""
@@ -92,7 +106,7 @@ class Connection:
 
     def shutdown_write(self) -> None:
         """Tell the peer that nothing more comes. A peer that is gone already is no error."""
-        if self.closed:
+        if self.closed or self.silent:
             return
         try:
             self.sock.shutdown(socket.SHUT_WR)

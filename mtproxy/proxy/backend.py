@@ -23,6 +23,7 @@ from mtproxy.sync.locks import Lock
 if TYPE_CHECKING:
     from mtproxy.base.settings import ProxySettings
     from mtproxy.proxy.capture import BadCapture
+    from mtproxy.proxy.sticking import Sticking
     from mtproxy.sched.context import ThreadContext
 
 #: syslog severities of the messages about servers
@@ -199,6 +200,7 @@ class Backend:
         "servers",
         "settings",
         "shared",
+        "sticking",
         "tid",
     )
 
@@ -217,6 +219,8 @@ class Backend:
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
         self.pick: Picker = shared.balancer.picker(self.servers, tid)
+        #: the `stick` rules; None where there are none
+        self.sticking: Sticking | None = None
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""

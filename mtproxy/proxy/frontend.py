@@ -22,7 +22,17 @@ class Frontend:
     the frontend has no log target.
     """
 
-    __slots__ = ("counters", "errors", "last_error", "load", "log", "name", "settings", "tid")
+    __slots__ = (
+        "counters",
+        "errors",
+        "last_error",
+        "load",
+        "log",
+        "name",
+        "settings",
+        "side_counters",
+        "tid",
+    )
 
     def __init__(
         self,
@@ -37,6 +47,8 @@ class Frontend:
         self.log = log
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
+        #: the counters of all threads; complete before traffic starts
+        self.side_counters = side_counters
         #: replies in place of the built-in ones by status, see rules.reply
         self.errors: dict[int, Any] = {}
         #: the last request that was refused

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, PatternFile, PatternSpec, Term
-from mtproxy.rules import patterns, registry
+from mtproxy.rules import patterns, places, registry
 from mtproxy.rules.casts import can_cast
 from mtproxy.rules.expression import build_every, build_expression, parse_expression
 from mtproxy.rules.types import Type, Value
@@ -208,7 +208,7 @@ def parse_condition(reader: RuleReader) -> Condition | None:
             negated = False
             continue
         acl = _anonymous(reader, word) if token == "{" else _named(reader, token)
-        suite.append(Term(acl, negated))
+        suite.append(places.term(reader, acl, negated=negated))
         negated = False
     if suite:
         suites.append(tuple(suite))
@@ -241,21 +241,7 @@ def _named(reader: RuleReader, name: str) -> str:
                 f"no such ACL : '{name}'", name, nearest(name, [*known, *PREDEFINED])
             )
         reader.acls[key] = [_parse_line(reader, words)]
-        return key
-    for line in reader.acls[key]:
-        _check_usable(reader, line, name)
     return key
-
-
-def _check_usable(reader: RuleReader, line: AclLine, name: str) -> None:
-    """Warn, as HAProxy does, where a named ACL can never be true."""
-    needs = registry.FETCHES[line.expression.fetch.name].needs
-    missing = reader.point.missing(needs)
-    if missing is not None:
-        reader.warn(
-            f"acl '{name}' will never match because it only involves keywords that are"
-            f" incompatible with '{reader.point.name}' rules ('{missing}' is not available here)"
-        )
 
 
 # --- running
@@ -306,9 +292,8 @@ def _any_of_values(every: Every, matches: Callable[[Value], bool]) -> Test:
 
 def build_term(term: Term, build: Build) -> Test:
     """The test of an ACL whatever its sign."""
-    if isinstance(term.acl, AclLine):
-        return build_acl(term.acl, build)
-    tests = [build_acl(line, build) for line in build.acls[term.acl]]
+    lines = (term.acl,) if isinstance(term.acl, AclLine) else build.acls[term.acl]
+    tests = [build_acl(line, build) for i, line in enumerate(lines) if i not in term.dead]
     if len(tests) == 1:
         return tests[0]
     return lambda view: any(test(view) for test in tests)

@@ -28,6 +28,7 @@ _NAMES = {
     ArgKind.PROXY: "proxy",
     ArgKind.TABLE: "table",
     ArgKind.USERLIST: "userlist",
+    ArgKind.SINK: "event sink",
 }
 _MAY_BE_EMPTY = (ArgKind.STR, *_NAMES)
 _integer = re.compile(r"[+-]?[0-9]*").fullmatch
@@ -175,6 +176,8 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
             backend, slash, server = text.rpartition("/")
             reader.refer("server", text, text)
             return (backend if slash else "", server)
+        case ArgKind.REGEX if not text:
+            raise ConfigError("expects a regular expression")
         case ArgKind.REGEX | ArgKind.MAP:
             return text
     reader.refer(_NAMES[kind], text, text or name)

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from mtproxy.rules.view import View
 
 
+def _no_rate(_key: tuple[object, ...], _total: int) -> int:
+    """The rate of everything where nobody measures."""
+    return 0
+
+
 class RuleShared:
     """What the rules of all threads share."""
 
-    __slots__ = ("patterns", "proc_vars", "settings", "tables")
+    __slots__ = ("patterns", "proc_vars", "rate", "settings", "tables")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: the current rate per second of a total, by its key: see stats.rates
+        self.rate: Callable[[tuple[object, ...], int], int] = _no_rate
         #: variables of the process: name without scope -> value; single operations are atomic
         self.proc_vars: dict[str, Any] = {}
         #: pattern files and the patterns of ACL lines; guarded list by list, see rules.patterns

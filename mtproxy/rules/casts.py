@@ -117,6 +117,8 @@ def str_to_addr(text: bytes) -> Ip4 | Ip6 | None:
 def _to_ip4(value: Value) -> Ip4 | None:
     address = _to_addr(value)
     if type(address) is Ip6:
+        if isinstance(value, bytes):
+            return None  # as text it is no IPv4 address
         # only an IPv4 address in IPv6 clothing has an IPv4 form
         return Ip4(address & 0xFFFFFFFF) if address >> 32 == 0xFFFF else None
     return address  # type: ignore[return-value]
@@ -125,6 +127,8 @@ def _to_ip4(value: Value) -> Ip4 | None:
 def _to_ip6(value: Value) -> Ip6 | None:
     address = _to_addr(value)
     if type(address) is Ip4:
+        if isinstance(value, bytes):
+            return None  # as text it is no IPv6 address
         return Ip6(_V4_IN_V6 | address)
     return address  # type: ignore[return-value]
 

@@ -15,6 +15,7 @@ from mtproxy.base.ruleset import Call, Expression
 from mtproxy.rules import registry
 from mtproxy.rules.arguments import split_call, typed
 from mtproxy.rules.casts import can_cast, cast, dynamic
+from mtproxy.rules.patterns.methods import PatternError
 from mtproxy.rules.types import Type, Value
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
         raise reader.error(
             f"fetch '{name}' is known but not supported by mtproxy yet ({fetch.later})", word
         )
-    missing = reader.point.missing(fetch.needs)
-    if missing is not None:
+    missing = reader.point.missing(fetch.needs, reader.kind)
+    if missing is not None and not acl:
+        # conditions only warn: see acl
         raise reader.error(
             f"sample fetch <{word}> may not be reliably used here because it needs '{missing}'"
             " which is not available here",
@@ -122,6 +124,15 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
                 word=word,
                 offset=start,
             )
+        if converter.load is not None:
+            try:
+                args = converter.load(args, reader)
+            except PatternError as error:
+                raise ConfigError(
+                    f"'{reader.title}' : invalid args in converter '{name}' : {error}",
+                    word=word,
+                    offset=start,
+                ) from None
         calls.append(Call(name, args))
         kind = converter.gives
 
@@ -187,7 +198,7 @@ def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) ->
         if (kind, converter.takes) not in _GOOD_ENOUGH:
             steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
-        kind = converter.gives
+        kind = Type.ANY if converter.loose else converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
     return steps

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 type Evaluate = Callable[[View], Value | None]
 #: all values that an ACL compares, where a fetch has several
 type Every = Callable[[View], Iterable[Value]]
+#: makes what a thread evaluates out of arguments
+type Maker = Callable[[tuple[Any, ...], Build], Evaluate]
 #: one step behind a fetch
 type Convert = Callable[[Value, View], Value | None]
 #: a condition or an ACL
@@ -54,6 +56,7 @@ class ArgKind(StrEnum):
     OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
+    SINK = "event sink"  # str: a ring, "stdout" or "stderr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,12 @@ class Converter:
     make: Callable[[tuple[Any, ...], Build], Convert] | None = None
     args: tuple[Arg, ...] = ()
     check: ArgCheck | None = None
+    #: run once, when the configuration is read: what `make` is given instead of `args`; raises
+    #: PatternError
+    load: Callable[[tuple[Any, ...], RuleReader], tuple[Any, ...]] | None = None
     later: str | None = None
+    #: results may be of another type than `gives` says at load
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

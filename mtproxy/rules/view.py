@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import MutableSequence
+
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
     from mtproxy.rules.endpoints import Endpoints
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
 
 
@@ -28,6 +31,10 @@ class View(Protocol):
 
     ctx: Any
     room: Any
+    task: Any
+    #: names, of the frontend while there is no backend, "<NOSRV>" while there is no server
+    backend: str
+    server: str
     fe: Any
     be: Any
     srv: Any
@@ -40,8 +47,6 @@ class View(Protocol):
     dst_text: tuple[str, int] | None
     #: what the addresses were before rules changed them; None: they did not
     endpoints: Endpoints | None
-    server_ip: str | None
-    server_port: int
     accept_ms: int
     retries: int
     #: no request came before on this connection
@@ -51,8 +56,19 @@ class View(Protocol):
     request: RequestHead | None
     response: ResponseHead | None
     may_change: bool
+    #: what logs show, see `rules.keeping`
+    request_line: bytes | None
+    captured_request_headers: MutableSequence[bytes | None] | tuple[()]
+    captured_response_headers: MutableSequence[bytes | None] | tuple[()]
+    request_cookie: bytes | None
+    response_cookie: bytes | None
+    unique_id: str | None
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
+    #: what the connection tracks in stick tables; None: nothing so far
+    tracking: Tracking | None
+    #: keys that the server is noted for when it answers
+    stick_keys: list[Any] | None
 
     def set_limit(self, name: str, value: int) -> None: ...
     async def send_interim(self, message: bytes) -> None: ...
@@ -62,3 +78,7 @@ class View(Protocol):
     def dst_ip(self) -> str: ...
     @property
     def dst_port(self) -> int: ...
+    @property
+    def server_ip(self) -> str | None: ...
+    @property
+    def server_port(self) -> int: ...

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
+    from mtproxy.proxy.sticktable import StickTable
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
     from mtproxy.sched.sampler import Sampler
@@ -113,6 +114,8 @@ class Runtime:
         self.thread_logs: list[ThreadLogs] = []
         #: by name, in the order of the configuration
         self.rings: dict[str, Ring] = {}
+        #: stick tables by name, in the order of the configuration
+        self.tables: dict[str, StickTable] = {}
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)

@@ -13,11 +13,12 @@ servers, the retries that the option names do, after the pause.
 from __future__ import annotations
 
 import errno
+import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
+from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
@@ -25,6 +26,7 @@ from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
+    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -207,6 +209,19 @@ def shed_idle(ctx: ThreadContext) -> bool:
     return found
 
 
+def pick_sticky(stream: Stream, be: Backend, chosen: Server | None) -> Server | None:
+    """The server that is `chosen` already, or that `stick` rules choose, or else the balancing
+    algorithm; it is taken.
+    """
+    assert be.sticking is not None
+    srv = be.sticking.choose(stream, chosen)
+    if srv is None:
+        return be.pick(stream.ctx)
+    if chosen is None:
+        srv.take()
+    return srv
+
+
 async def connect(stream: Stream) -> Connection:
     """A new connection to `stream.srv` (or to another server, see above).
 
@@ -286,11 +301,17 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
-    stream.server_ip, stream.server_port = peer_text(where)
-    return conn
+    if address.host in _ANY_HOST:
+        # where the client wanted to go, as rules may have changed it
+        host = stream.dst_ip
+        family, where = (
+            (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
+        )
+    return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
 
 
+#: a server without an address of its own
+_ANY_HOST = frozenset({"0.0.0.0", "::"})
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 

@@ -25,7 +25,7 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.reply import Message
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.connect import connect, give_idle
+from mtproxy.stream.connect import connect, give_idle, pick_sticky
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
@@ -158,6 +158,8 @@ class HttpStream(HttpRules):
 
     def _log_unparsed(self) -> None:
         """Account for and log something that was no request."""
+        if self.room.ruled:
+            self.begin_rules(None)
         now = self.ctx.now
         counters = self.fe.counters
         counters.cum_req += 1
@@ -166,6 +168,8 @@ class HttpStream(HttpRules):
         if listener is not None:
             listener.failed_req += 1
         counters.http_rsp[self.status // 100] += 1
+        if self.tracking is not None:
+            self.tracking.count_unparsed(error=self.status != 408)
         self.t_i = 0 if self.null else self.got_tick - self.ready_tick
         self.t_R = -1
         self.t_a = self.t_t = now - self.got_tick
@@ -231,7 +235,9 @@ class HttpStream(HttpRules):
             if ruled and bconf.persistence is not None:
                 srv = bconf.persistence.choose(self)
                 request = self.request or request  # a cookie may have been taken out
-            if srv is None:
+            if be.sticking is not None:
+                srv = pick_sticky(self, be, srv)
+            elif srv is None:
                 srv = be.pick(ctx)
             if srv is None:
                 be.counters.cum_sess += 1
@@ -255,7 +261,7 @@ class HttpStream(HttpRules):
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
-            self.sconn = sconn
+            self.sconn = self.used = sconn
             sent_at = ctx.now
             if body is None:
                 self._send_head(sconn, head)
@@ -298,8 +304,13 @@ class HttpStream(HttpRules):
                 received = received[end:]
             self.t_r = ctx.now - sent_at
             if ruled:
+                if self.tracking is not None:
+                    self.tracking.count_status(response.status)
                 if self.txn.own_req:
                     response = self.method_changed(request, response)
+                if be.sticking is not None:
+                    self.response = response
+                    be.sticking.store(self)
                 if route.changes_responses:
                     response = await self.run_response_rules(route, response, received)
                     received = self.txn.res_received
@@ -495,6 +506,8 @@ class HttpStream(HttpRules):
         """
         self.drop_server()
         self.term_state = stop.state + "--"
+        if self.tracking is not None and (stop.status in (502, 504) or stop.state == "SD"):
+            self.tracking.count_fail()
         counters = [c.counters for c in (self.be, self.srv) if c is not None]
         if stop.state[0] == "C":
             for one in counters:

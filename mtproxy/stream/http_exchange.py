@@ -152,7 +152,7 @@ class HttpExchange(Stream):
             if not up.step():
                 return
         except SourceError:
-            raise Stop(400, "C" + phase) from None
+            raise Stop(400 if self.answered else 0, "CD") from None
         except BadMessage:
             raise Stop(400, "P" + phase) from None
         except SinkError:

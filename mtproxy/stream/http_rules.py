@@ -26,7 +26,7 @@ from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
 from mtproxy.rules.rewrite import FAILED
 from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import DROP, Answer, Verdict
+from mtproxy.rules.verdict import CLOSE_SERVER, DROP, Answer, Verdict
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
 from mtproxy.stream.request_body import RequestBody, wait_for_body
@@ -45,8 +45,11 @@ class HttpRules(HttpExchange):
     __slots__ = ()
 
     # --- the request
-    def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
-        """A transaction that rules will look at begins. `body`: where the request has one."""
+    def begin_rules(self, request: RequestHead | None, body: RequestBody | None = None) -> None:
+        """A transaction that rules will look at begins. `body`: where the request has one.
+
+        `request` is None for what was none: there are no rules for it, but its log line.
+        """
         self.txn = Transaction()
         if self.endpoints is not None:
             forget_changes(self)
@@ -55,6 +58,9 @@ class HttpRules(HttpExchange):
         self.response = None
         if body is not None:
             self._note_body(body)
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.begin(self)
 
     def _note_body(self, body: RequestBody) -> None:
         txn = self.txn
@@ -82,7 +88,9 @@ class HttpRules(HttpExchange):
             await self.wait_for_request_body(self.got_tick + self.conf.http_request)
         if front is not None:
             if front.content:
-                await self._request_set(front.content)
+                await self._content_set(front.content)
+            if self.tracking is not None:
+                self.tracking.count_request()
             if front.request:
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
@@ -92,6 +100,7 @@ class HttpRules(HttpExchange):
             route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
+            self._leave_request()
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:
@@ -103,11 +112,33 @@ class HttpRules(HttpExchange):
         if back is not None:
             if back.content:
                 await self._request_set(back.content)
+            if self.tracking is not None:
+                self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
             if back.redirect:
                 await self._request_set(back.redirect)
+        if self.txn.pending is not None and self.txn.pending.cut:
+            raise Stop(0, "CR")
+        self._leave_request()
         return route
+
+    def _leave_request(self) -> None:
+        """The rules for the request are through."""
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.request_leaves(self)
+        self.txn.begin_response()
+
+    async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
+        """The frontend's content rules: who is refused has not sent a request yet."""
+        try:
+            await self._request_set(rules)
+        except Stop:
+            self.request_line = None
+            self.t_R = -1
+            self.fe.counters.cum_req -= 1
+            raise
 
     async def _request_set(self, rules: Sequence[BuiltRule]) -> None:
         verdict = evaluate(rules, self)
@@ -119,11 +150,16 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
+        keeper = self.room.keeper
+        if keeper is not None and not (isinstance(final, Answer) and not final.denied):
+            keeper.request_refused(self)
         if not isinstance(final, Answer):
             self._count_denied()
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
+        if self.tracking is not None and (final.delayed or final.denied):
+            self.tracking.count_error()
         if final.delayed:
             self._count_denied()
             await self._tarpit(final)
@@ -175,14 +211,19 @@ class HttpRules(HttpExchange):
         `received` is what has been read behind its head; afterwards it is `txn.res_received`.
         """
         self.response = response
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.response_comes(self)
         self.txn.res_received = received
         self._note_response_body(response)
         for rules in route.response:
             verdict = evaluate(rules, self)
             if verdict is not None:
                 final = await run(rules, self, verdict)
-                if final is not None:
+                if final is not None and final is not CLOSE_SERVER:
                     self._refuse_by_rule(final)
+        if keeper is not None:
+            keeper.response_leaves(self)
         bconf = self.bconf
         if bconf.persistence is not None and bconf.persistence.cookie is not None:
             bconf.persistence.cookie.write(self)
@@ -269,6 +310,10 @@ class HttpRules(HttpExchange):
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
         be, srv = self.be, self.srv
+        if final is DROP:
+            self._count_denied()
+            self.conn.vanish()
+            raise Stop(0, "PR")
         if isinstance(final, Answer):
             if final.error:
                 self._count_internal_error()
@@ -284,9 +329,8 @@ class HttpRules(HttpExchange):
                 counters.denied_resp += 1
         if isinstance(final, Answer):
             raise Stop(0, "PH", final)
-        if final is DROP:
-            self.conn.vanish()
-        raise Stop(0, "PH")
+        # closed by a content rule for responses
+        raise Stop(0, "PD")
 
     def run_after_rules(self, sets: Sequence[Sequence[BuiltRule]]) -> bool:
         """The http-after-response rules, on `self.response`; whether they could do their work."""
@@ -310,6 +354,8 @@ class HttpRules(HttpExchange):
         self.status = message.logged
         if message.silent:
             return b"", False
+        if self.room.ruled:
+            self.txn.begin_response()
         after = self._route().after if self.room.ruled else ()
         head = self._head_of(message)
         if after:

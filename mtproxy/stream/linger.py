@@ -29,6 +29,8 @@ async def linger(stream: Stream) -> None:
     """
     conn = stream.conn
     ctx = stream.ctx
+    if conn.silent:
+        return
     if stream.conf.nolinger:
         conn.reset()
         return

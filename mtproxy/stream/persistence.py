@@ -1,7 +1,8 @@
 """Which server a request goes to before the balancing algorithm is asked (manual 4.2).
 
-In this order: `use-server`, the persistence cookie, stick tables. One `Persistence` per backend and
-thread, None for a backend that has nothing of the kind. Owner thread only.
+In this order: `use-server`, the persistence cookie; stick tables come next, see `proxy.sticking`.
+One `Persistence` per backend and thread, None for a backend that has nothing of the kind. Owner
+thread only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtproxy.stream.cookies import PersistenceCookie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
@@ -19,21 +20,17 @@ if TYPE_CHECKING:
     from mtproxy.rules.view import View
     from mtproxy.stream.http_rules import HttpRules
     from mtproxy.stream.rules import BuiltChoice
-    from mtproxy.stream.stream import Stream
 
 
 class Persistence:
-    """See the module. `match`, `store_request` and `store_response` belong to `stick` rules."""
+    """See the module."""
 
     __slots__ = (
         "backend",
         "by_name",
         "cookie",
-        "match",
         "persist",
         "rules",
-        "store_request",
-        "store_response",
         "use_server",
     )
 
@@ -53,9 +50,6 @@ class Persistence:
         self.cookie: PersistenceCookie | None = None
         if settings.cookie is not None:
             self.cookie = PersistenceCookie(settings.cookie, backend.servers, persist=self.persist)
-        self.match: Callable[[Stream], Server | None] | None = None
-        self.store_request: Callable[[Stream], None] | None = None
-        self.store_response: Callable[[Stream], None] | None = None
 
     def choose(self, stream: HttpRules) -> Server | None:
         """The server that the request has to go to, taken; None: the algorithm decides."""
@@ -65,6 +59,7 @@ class Persistence:
             if test(stream):
                 forced = force
                 txn.ignore_persist = not force
+                txn.force_persist = force
                 break
         server = self.named(stream, forced=forced)
         if self.cookie is not None:
@@ -72,8 +67,6 @@ class Persistence:
             chosen = self.cookie.read(stream, ignored=ignored, forced=forced)
             server = server or chosen
             txn.direct = server is not None
-        if server is None and self.match is not None:
-            server = self.match(stream)
         if server is not None:
             server.take()
         return server

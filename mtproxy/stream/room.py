@@ -38,6 +38,7 @@ class FrontRoom:
         "cache",
         "conf",
         "frontend",
+        "keeper",
         "plain",
         "room",
         "route",
@@ -71,6 +72,7 @@ class FrontRoom:
     def set_rules(self, rules: SideRules | None) -> None:
         """The frontend's rules on this thread; its backends have theirs already."""
         self.rules = rules
+        self.keeper = None if rules is None else rules.keeper
         default = None if self.route.backend is None else self.route.backend.name
         self.routes.clear()
         self.route = self.route_to(default)
@@ -85,12 +87,15 @@ class FrontRoom:
         if route is None:
             room = self.room
             backend = bconf = back = None
+            own = False
             if name is not None:
                 backend = room.backends.get(name)
                 bconf = room.confs.get(name)
-                if backend is not None and backend.settings is not self.frontend.settings:
+                own = backend is not None and backend.settings is self.frontend.settings
+                if backend is not None and not own:
                     back = room.back_rules.get(name)
-            route = self.routes[name] = Route(self.conf, self.rules, backend, bconf, back)
+            route = Route(self.conf, self.rules, backend, bconf, back, own=own)
+            self.routes[name] = route
         return route
 
     def choose(self, rules: SideRules, view: View) -> Route:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -109,8 +110,13 @@ def _passes(stream: Stream, sock: socket.socket) -> bool:
     if verdict is None or verdict is ACCEPT:
         verdict = evaluate(rules.session, stream)
         if verdict is None or verdict is ACCEPT:
+            if stream.tracking is not None:
+                stream.tracking.count_session()
             return True
         if verdict is not DROP:
+            with contextlib.suppress(OSError):  # the client has gone already
+                # unread input makes the kernel send a reset next: it comes behind an orderly end
+                sock.shutdown(socket.SHUT_WR)
             for counters in sides:
                 counters.denied_sess += 1
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.net.connection import ENDED, Connection
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.server import Server
     from mtproxy.rules.endpoints import Endpoints
+    from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
     from mtproxy.rules.verdict import Answer
     from mtproxy.sched.context import ThreadContext
@@ -94,14 +95,13 @@ class Stream:
         "sconn",
         "server",
         "server_expire",
-        "server_ip",
-        "server_port",
         "sess_vars",
         "srv",
         "srv_conn",
         "srv_queue",
         "started",
         "status",
+        "stick_keys",
         "t_R",
         "t_a",
         "t_c",
@@ -115,8 +115,10 @@ class Stream:
         "term_state",
         "tls_cipher",
         "tls_version",
+        "tracking",
         "txn",
         "unique_id",
+        "used",
     )
 
     task: Task
@@ -128,8 +130,8 @@ class Stream:
     #: the transaction is the first one of its connection
     first = True
     listener: ListenerRoom
-    captured_request_headers: Sequence[bytes | None]
-    captured_response_headers: Sequence[bytes | None]
+    captured_request_headers: MutableSequence[bytes | None] | tuple[()]
+    captured_response_headers: MutableSequence[bytes | None] | tuple[()]
     #: what rules know of the current transaction; set only where there are rules
     txn: Transaction
     #: the heads as rules see and change them; None where they are not there
@@ -172,12 +174,14 @@ class Stream:
         self.server_expire = FOREVER
         self.be = None
         self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
-        self.server_ip: str | None = None
-        self.server_port = 0
+        #: the connection to the server that was used last; of this transaction if t_c says so
+        self.used: Connection | None = None
         self.started = False
         self.request = self.response = None
         self.may_change = False
         self.sess_vars: dict[str, Any] | None = None
+        self.tracking: Tracking | None = None
+        self.stick_keys: list[Any] | None = None
         self.begin(ctx.now)
 
     # --- one transaction
@@ -270,16 +274,46 @@ class Stream:
 
     @property
     def request_count(self) -> int:
-        """The number of this transaction in the life of the process (%rt)."""
-        return next_serial()
+        """The number of this transaction in the life of the process (%rt).
 
+        Those that nobody asks about have none.
+        """
+        if not self.room.ruled:
+            return next_serial()
+        txn = self.txn
+        if not txn.serial:
+            txn.serial = next_serial()
+        return txn.serial
+
+    # The server side's addresses, asked for only when a log line wants them. The connection may
+    # wait for its next request by then.
     @property
     def backend_src_ip(self) -> str | None:
-        return None if self.sconn is None else peer_text(self.sconn.sock.getsockname())[0]
+        return self._server_side(peer=False)[0]
 
     @property
     def backend_src_port(self) -> int:
-        return 0 if self.sconn is None else peer_text(self.sconn.sock.getsockname())[1]
+        return self._server_side(peer=False)[1]
+
+    @property
+    def server_ip(self) -> str | None:
+        return self._server_side(peer=True)[0]
+
+    @property
+    def server_port(self) -> int:
+        return self._server_side(peer=True)[1]
+
+    def _server_side(self, *, peer: bool) -> tuple[str | None, int]:
+        conn = self.sconn
+        if conn is None and self.t_c >= 0:
+            conn = self.used
+        if conn is None:
+            return None, 0
+        try:
+            sock = conn.sock
+            return peer_text(sock.getpeername() if peer else sock.getsockname())
+        except OSError:  # it is closed already
+            return None, 0
 
     # --- the connection as a whole
     def open_session(self) -> None:
@@ -304,6 +338,8 @@ class Stream:
 
     def leave_listener(self) -> None:
         """The client connection counts no more; the end of one that could not be opened."""
+        if self.tracking is not None:
+            self.tracking.end_session()
         self.fe.counters.conn_cur -= 1
         if self.listener.counters is not None:
             self.listener.counters.conn_cur -= 1
@@ -388,6 +424,8 @@ class Stream:
             self.logged = True
             self.note_loads(self.ctx.now)
             log(self)
+        if self.tracking is not None:
+            self.tracking.end_transaction(uploaded, read)
 
     # --- client state
     @property

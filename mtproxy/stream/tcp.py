@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtproxy.stream.connect import connect
+from mtproxy.stream.connect import connect, pick_sticky
 from mtproxy.stream.pump import Pump
 from mtproxy.stream.stream import Stop
 from mtproxy.stream.tcp_rules import TcpRules
@@ -28,6 +28,7 @@ class TcpStream(TcpRules):
         ruled = room.ruled
         up = down = None
         first = b""
+        fresh = True
         try:
             if ruled:
                 route = await self.run_request_rules()
@@ -38,7 +39,7 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else 0
-            srv = be.pick(ctx)
+            srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be, None)
             if srv is None:
                 self.t_w = -1
                 be.counters.cum_sess += 1
@@ -47,6 +48,8 @@ class TcpStream(TcpRules):
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
+            if be.sticking is not None:
+                be.sticking.store(self)
             conf = self.conf
             if conf.log_at_connect:
                 self._log_now()
@@ -59,6 +62,7 @@ class TcpStream(TcpRules):
             )
             held = b""
             if ruled and (side := self.response_side(route)) is not None:
+                fresh = False
                 stays = await self.inspect_response(side, up)
                 held = self.txn.res_payload
                 if not stays:
@@ -73,7 +77,7 @@ class TcpStream(TcpRules):
                     first=held,
                     eager=conf.splice_response or bconf.splice_response,
                 )
-            await tunnel(self, up, down)
+            await tunnel(self, up, down, fresh=fresh)
             self.term_state = "--"
         except Stop as stop:
             self.term_state = stop.state
@@ -111,12 +115,15 @@ class TcpStream(TcpRules):
         self.t_t = self.t_a = now - self.accept_tick
         side = self.srv or self.be
         if side is not None:
+            side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            side.counters.last_tick = now
             state = self.term_state
-            counters = side.counters
-            counters.add_times(self.t_w, self.t_c, 0, self.t_t)
-            counters.last_tick = now
-            if state[0] in "Cc":
-                counters.cli_aborts += 1
-            elif state in ("SD", "sD"):
-                counters.srv_aborts += 1
+            if state != "--":
+                for one in (self.be, self.srv):
+                    if one is None:
+                        continue
+                    if state[0] in "Cc":
+                        one.counters.cli_aborts += 1
+                    elif state in ("SD", "sD"):
+                        one.counters.srv_aborts += 1
         self.finish()

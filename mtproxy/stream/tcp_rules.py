@@ -105,6 +105,9 @@ class TcpRules(Stream):
             self.conn.vanish()
             if self.be is not None:
                 self.be.counters.denied_req += 1
+        else:
+            # unread input makes the kernel send a reset next: it comes behind an orderly end
+            conn.shutdown_write()
         self._count_denied_request()
         raise Stop(0, "PR")
 
@@ -123,15 +126,13 @@ class TcpRules(Stream):
             be, bconf = self.room.route.backend, self.room.route.bconf
             if be is not None and bconf is not None:
                 self.enter_backend(be, bconf)
+                be.counters.cum_sess += 1
         return Stop(0, state)
 
     # --- the response
     def response_side(self, route: Route) -> SideRules | None:
         """Whose rules look at what the server sends; None if nobody's do."""
-        side = route.rules
-        be = route.backend
-        if side is None and be is not None and be.settings is self.fe.settings:
-            side = self.room.rules
+        side = self.room.rules if route.own else route.rules
         return side if side is not None and side.res_content else None
 
     async def inspect_response(self, side: SideRules, up: Pump) -> bool:
@@ -148,7 +149,9 @@ class TcpRules(Stream):
         deadline = 0
         ended = False
         txn.looking_back = True
-        self.server_expire = ctx.now + bconf.server
+        server_ms = bconf.tunnel or bconf.server
+        self.client_expire = ctx.now + (bconf.tunnel or self.conf.client)
+        self.server_expire = ctx.now + server_ms
         while True:
             txn.payload_final = (
                 not delay
@@ -173,7 +176,7 @@ class TcpRules(Stream):
                 await self._wait_for_response(deadline, more=more)
             if data:
                 txn.res_payload += data
-                self.server_expire = ctx.now + bconf.server
+                self.server_expire = ctx.now + server_ms
             elif data is not None:
                 ended = True
         txn.payload_final = True
@@ -187,11 +190,13 @@ class TcpRules(Stream):
             if self.be is not None:
                 self.be.counters.denied_req += 1
             raise Stop(0, "PR")
+        self.conn.shutdown_write()
         self.fe.counters.denied_resp += 1
         if self.listener.counters is not None:
             self.listener.counters.denied_resp += 1
-        if self.srv is not None:
-            self.srv.counters.denied_resp += 1
+        for one in (self.be, self.srv):
+            if one is not None:
+                one.counters.denied_resp += 1
         raise Stop(0, "PD")
 
     def _move_up(self, up: Pump) -> bool:
@@ -207,9 +212,9 @@ class TcpRules(Stream):
         except SinkError:
             raise Stop(0, "SD") from None
         if up.received != received:
-            self.client_expire = ctx.now + self.conf.client
+            self.client_expire = ctx.now + (self.bconf.tunnel or self.conf.client)
         if up.sent != sent:
-            self.server_expire = ctx.now + self.bconf.server
+            self.server_expire = ctx.now + (self.bconf.tunnel or self.bconf.server)
         if up.done:
             up.dst.shutdown_write()
         return up.more

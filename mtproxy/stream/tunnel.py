@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from mtproxy.stream.stream import Stream
 
 
-async def tunnel(stream: Stream, up: Pump, down: Pump) -> None:
+async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) -> None:
     """Run both directions to their end. Raises Stop with the two letters of who ended it and when.
 
     `up` is client to server, `down` server to client; both run until the end of their input.
-    The caller closes the pumps and adds their counts.
+    The caller closes the pumps and adds their counts. Not `fresh`: bytes have gone before, and the
+    stream's `client_expire` and `server_expire` say when silence is too long.
     """
     ctx = stream.ctx
     task = stream.task
@@ -31,8 +32,9 @@ async def tunnel(stream: Stream, up: Pump, down: Pump) -> None:
     tunnel_timeout = bconf.tunnel
     client_ms = tunnel_timeout or conf.client
     server_ms = tunnel_timeout or bconf.server
-    stream.client_expire = ctx.now + client_ms
-    stream.server_expire = ctx.now + server_ms
+    if fresh:
+        stream.client_expire = ctx.now + client_ms
+        stream.server_expire = ctx.now + server_ms
     up_ended = down_ended = False
     while True:
         now = ctx.now

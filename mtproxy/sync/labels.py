@@ -21,10 +21,12 @@ class LockLabel(Enum):
     TASK_WQ = 2  # the global wait queue
     LISTENER = 3  # how many connections a listener, a frontend or the process has
     PATREF = 4  # the entries of a list of patterns: an ACL line's, a file's, a map's
-    LOGSRV = 5  # one sampled log line's position, with `tune.log-sampling lock`
-    RING = 6  # a ring's messages
-    CELL = 7  # the value of a cell (mtproxy.sync.cells)
-    OTHER = 8  # not worth a name of its own
+    STK_TABLE = 5  # a shard of a stick table: its entries and all that is stored of them
+    STK_COUNT = 6  # how many entries a stick table has
+    LOGSRV = 7  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 8  # a ring's messages
+    CELL = 9  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 10  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

@@ -27,6 +27,7 @@ from mtproxy.proxy.frontend import Frontend
 from mtproxy.sched.activity import Activity
 from mtproxy.sched.loop import run_some
 from mtproxy.stats.runtime import Runtime
+from mtproxy.testing.tables import make_table
 
 
 def server(name: str, number: int, **changes: Any) -> ServerSettings:
@@ -116,6 +117,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
     }
     runtime.set_backends(shared)
     runtime.rings = {ring.name: Ring(ring) for ring in (BUF0, *settings.rings)}
+    runtime.tables = {"app": make_table(store="gpc0,http_req_rate", kind="ip", name="app")}
     counters: dict[str, list[FrontendCounters]] = {p.name: [] for p in settings.proxies}
     for tid in range(nbthread):
         backends = [Backend(one, tid) for one in shared.values()]

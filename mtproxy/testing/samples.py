@@ -23,7 +23,7 @@ from mtproxy.base.settings import Location
 from mtproxy.http.cache import HeadCache
 from mtproxy.http.h1_request import parse_request_head
 from mtproxy.http.h1_response import parse_response_head
-from mtproxy.rules.acl import build_acl, parse_acl
+from mtproxy.rules.acl import build_condition
 from mtproxy.rules.casts import to_text
 from mtproxy.rules.expression import build_expression, parse_expression
 from mtproxy.rules.points import HTTP_REQUEST, Point
@@ -66,6 +66,7 @@ class Samples:
             client_ip="192.0.2.1",
             client_port=1234,
             first=True,
+            status=-1,
             may_change=False,
             room=SimpleNamespace(cache=self.cache),
         )
@@ -104,7 +105,9 @@ class Samples:
 
     def test(self, text: str) -> bool:
         """The result of an ACL."""
-        return build_acl(parse_acl(self.reader(text)), self.build)(self.view)
+        condition = self.reader(f"if {{ {text} }}").condition()
+        assert condition is not None
+        return build_condition(condition, self.build)(self.view)
 
 
 class SampleJudge:

@@ -232,8 +232,7 @@ _OPTIONS: Final = {
 
 
 def _parse_normalizer(reader: RuleReader) -> str:
-    values: dict[str, object] = getattr(reader.global_draft, "values", {})
-    if not values.get("experimental"):
+    if not getattr(reader.global_draft, "experimental", False):
         raise reader.error(
             "is experimental, must be allowed via a global 'expose-experimental-directives'"
         )

@@ -16,7 +16,7 @@ from mtproxy.rules.tables import Fetch
 from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mtproxy.rules.build import Build
     from mtproxy.rules.tables import Every
@@ -47,20 +47,21 @@ def _u24(data: bytes, at: int) -> int:
     return data[at] << 16 | data[at + 1] << 8 | data[at + 2]
 
 
-def _extensions(data: bytes) -> list[tuple[int, bytes]]:
+def _extensions(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Type and content of each extension of a ClientHello, in their order.
 
-    An extension that does not fit ends the list. Raises EOFError (need more) and _NotTls.
+    Raises EOFError (need more) and _NotTls, the latter also when it comes to an extension that does
+    not fit.
     """
     if not data:
         raise EOFError
     if data[0] != _HANDSHAKE:
         raise _NotTls
+    if len(data) > 1 and data[1] < 3:
+        raise _NotTls
     if len(data) < 5:
-        if len(data) >= 3 and _before_tls_1_0(data, 1):
-            raise _NotTls
         raise EOFError
-    if _before_tls_1_0(data, 1) or _u16(data, 3) < 4 + _HELLO_MIN:
+    if _u16(data, 3) < 4 + _HELLO_MIN:
         raise _NotTls
     if len(data) > 5 and data[5] != 1:
         raise _NotTls
@@ -72,7 +73,7 @@ def _extensions(data: bytes) -> list[tuple[int, bytes]]:
     hello = data[9 : 9 + length]
     if len(hello) < length:
         raise EOFError
-    if _before_tls_1_0(hello, 0):
+    if hello[0] < 3 or hello[1] < 1:
         raise _NotTls
     session = hello[34]
     if session > 32:
@@ -86,19 +87,13 @@ def _extensions(data: bytes) -> list[tuple[int, bytes]]:
     if end > length:
         raise _NotTls
     at += 2
-    found: list[tuple[int, bytes]] = []
     while at + 4 <= end:
         kind, size = _u16(hello, at), _u16(hello, at + 2)
         at += 4
         if at + size > end:
-            break
-        found.append((kind, hello[at : at + size]))
+            raise _NotTls
+        yield kind, hello[at : at + size]
         at += size
-    return found
-
-
-def _before_tls_1_0(data: bytes, at: int) -> bool:
-    return data[at] < 3 or data[at + 1] < 1
 
 
 def _skip(hello: bytes, at: int, width: int, least: int) -> int:
@@ -115,21 +110,21 @@ def _skip(hello: bytes, at: int, width: int, least: int) -> int:
 def _extension(view: View, wanted: int) -> bytes | None:
     """The content of the first extension of a type; None where there is none (yet)."""
     try:
-        found = _extensions(request_bytes(view))
+        for kind, content in _extensions(request_bytes(view)):
+            if kind == wanted:
+                return content
     except EOFError:
         more_may_come(view)
-        return None
     except _NotTls:
-        return None
-    for kind, content in found:
-        if kind == wanted:
-            return content
+        pass
     return None
 
 
 def _sni(view: View) -> bytes | None:
     content = _extension(view, _SERVER_NAME)
     if content is None or len(content) < 5 or content[2] != 0:
+        return None
+    if not 4 <= _u16(content, 0) <= len(content) - 2:
         return None
     end = 5 + _u16(content, 3)
     return None if end > len(content) else content[5:end]
@@ -165,15 +160,14 @@ def _ec_ext(view: View) -> bool | None:
 
 def _st_ext(view: View) -> int | None:
     try:
-        found = _extensions(request_bytes(view))
+        for kind, content in _extensions(request_bytes(view)):
+            if kind == _SESSION_TICKET:
+                return 2 if content else 1
     except EOFError:
         more_may_come(view)
         return None
     except _NotTls:
         return None
-    for kind, content in found:
-        if kind == _SESSION_TICKET:
-            return 2 if content else 1
     return 0
 
 
@@ -210,14 +204,15 @@ def _ssl_ver(view: View) -> int | None:
 
 
 def _record_version(data: bytes) -> int:
-    if len(data) < 5:
+    """The version that a ClientHello asks for, which is not that of its record."""
+    if len(data) < 11:
         raise EOFError
     length = _u16(data, 3)
-    if data[1] < 3 or not 1 <= length <= _RECORD_MAX:
+    if data[1] < 3 or not 6 <= length <= _RECORD_MAX:
         raise _NotTls
     if len(data) < 5 + length:
         raise EOFError
-    return data[1] << 16 | data[2]
+    return data[9] << 16 | data[10]
 
 
 def _v2_version(data: bytes) -> int:

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from mtproxy.http.h1_response import ResponseHead
     from mtproxy.rules.build import Build
     from mtproxy.rules.points import Need
-    from mtproxy.rules.tables import Evaluate, Every
+    from mtproxy.rules.tables import Evaluate, Every, Maker
     from mtproxy.rules.types import Type
     from mtproxy.rules.view import View
 
 #: gives the head that a family reads, None where there is none
 type Source = Callable[[View], RequestHead | ResponseHead | None]
-type Maker = Callable[[tuple[Any, ...], Build], Evaluate]
 type EveryMaker = Callable[[tuple[Any, ...], Build], Every | None]
 
 #: match methods that have ACL keywords of their own: path_beg, hdr_sub, ...

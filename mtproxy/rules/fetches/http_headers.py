@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from mtproxy.http.fields import lines_of, parts_of
 from mtproxy.http.headers import Header
 from mtproxy.rules.fetches.heads import (
-    Maker,
     acl_keywords,
     either_of,
     no_values,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from mtproxy.rules.build import Build
     from mtproxy.rules.fetches.heads import EveryMaker, Source
-    from mtproxy.rules.tables import Evaluate, Every
+    from mtproxy.rules.tables import Evaluate, Every, Maker
     from mtproxy.rules.view import View
 
 #: how far back an occurrence may be counted from the last one

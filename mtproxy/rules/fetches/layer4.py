@@ -227,19 +227,6 @@ def _bc_dst_port(view: View) -> int | None:
     return view.server_port or None if view.server_ip not in (None, "unix") else None
 
 
-def _srv_id(view: View) -> int | None:
-    srv = view.srv
-    if srv is None:
-        return None
-    number: int = srv.settings.id
-    return number
-
-
-def _srv_name(view: View) -> bytes | None:
-    srv = view.srv
-    return None if srv is None else srv.name.encode()
-
-
 _UNIT = optional(ArgKind.STR)
 
 FETCHES: tuple[Fetch, ...] = (
@@ -288,6 +275,4 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("bc_http_major", Type.SINT, _SERVER, make=_bc_http_major),
     Fetch("bc_err", Type.SINT, _SERVER, call=_if_connected(_no_error)),
     Fetch("bc_err_str", Type.STR, _SERVER, call=_if_connected(_no_error_text)),
-    Fetch("srv_id", Type.SINT, _SERVER, call=_srv_id),
-    Fetch("srv_name", Type.STR, _SERVER, call=_srv_name),
 )

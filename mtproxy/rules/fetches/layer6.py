@@ -57,7 +57,7 @@ def _payload(source: Bytes) -> Callable[[tuple[Any, ...], Build], Evaluate]:
 
         def part(view: View) -> Binary | None:
             data = source(view)
-            if end > len(data) or not data:
+            if end > len(data):
                 more_may_come(view)
                 return None
             if length:
@@ -127,14 +127,17 @@ def _rdp_value(data: bytes, name: bytes | None) -> bytes | None:
         raise EOFError
     if head.lower() != b"cookie:":
         return None
-    line, crlf, _ = data[18:].partition(b"\r\n")
-    line = line.lstrip(b" ")
+    rest = data[18:].lstrip(b" ")
+    if name is not None:
+        if len(rest) <= len(name):
+            raise EOFError
+        if rest[len(name)] != ord("=") or rest[: len(name)].lower() != name:
+            return None
+    line, crlf, _ = rest.partition(b"\r\n")
     found, equals, value = line.partition(b"=")
     if not equals and not crlf:
         raise EOFError
     if not equals or b"\n" in found or b"\r" in found:
-        return None
-    if name is not None and found.lower() != name:
         return None
     if not crlf:
         bare = value.find(b"\r")
@@ -286,5 +289,5 @@ FETCHES: tuple[Fetch, ...] = (
     ),
     Fetch("distcc_param", Type.SINT, _EITHER, make=_distcc_param, args=_TOKEN, check=_check_token),
     Fetch("distcc_body", Type.BIN, _EITHER, make=_distcc_body, args=_TOKEN, check=_check_token),
-    Fetch("wait_end", Type.BOOL, call=_wait_end),
+    Fetch("wait_end", Type.BOOL, Need.RUNNING, call=_wait_end),
 )

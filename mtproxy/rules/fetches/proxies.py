@@ -1,7 +1,297 @@
-"""State of frontends, backends, servers and queues (manual 7.3.2)."""
+"""State of frontends, backends, servers and queues (manual 7.3.2).
+
+Numbers count all threads: sessions exactly for what this thread did and up to a millisecond ago
+for the others, rates as the statistics have them. Servers are found when the functions are made.
+There is no limit for the sessions of a server yet, so what speaks of free places gives -1, as in
+HAProxy without `maxconn`. Functions belong to the thread that made them.
+"""
 
 from __future__ import annotations
 
-from mtproxy.rules.tables import Fetch
+from typing import TYPE_CHECKING, Any, Final
 
-FETCHES: tuple[Fetch, ...] = ()
+from mtproxy.rules.points import Need
+from mtproxy.rules.tables import ArgKind, Fetch, required
+from mtproxy.rules.types import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtproxy.rules.build import Build
+    from mtproxy.rules.tables import Evaluate, Maker
+    from mtproxy.rules.view import View
+
+
+# --- a named frontend, backend or server
+
+
+def _backend(args: tuple[Any, ...], build: Build) -> Any:
+    """This thread's side of the backend."""
+    return build.room.backends[args[0] or build.proxy.name]
+
+
+def _server(args: tuple[Any, ...], build: Build) -> Any:
+    """This thread's side of the server."""
+    backend, name = args[0]
+    servers = build.room.backends[backend or build.proxy.name].servers
+    return next(server for server in servers if server.name == name)
+
+
+def _check_server(args: tuple[Any, ...]) -> str | None:
+    return None if args[0][1] else "missing server name"
+
+
+def _of_backend(function: Callable[[Any, View], int]) -> Maker:
+    def make(args: tuple[Any, ...], build: Build) -> Evaluate:
+        backend = _backend(args, build)
+        return lambda view: function(backend, view)
+
+    return make
+
+
+def _of_server(function: Callable[[Any, View], int]) -> Maker:
+    def make(args: tuple[Any, ...], build: Build) -> Evaluate:
+        server = _server(args, build)
+        return lambda view: function(server, view)
+
+    return make
+
+
+def _sessions(side: Any, view: View) -> int:
+    return int(side.load.total(view.ctx.now))
+
+
+def _usable(backend: Any, _view: View) -> int:
+    """Servers that get traffic now."""
+    shared = backend.shared
+    if shared.active or "allbackups" in shared.settings.options:
+        return int(shared.active or shared.backup)
+    return 1 if shared.backup else 0
+
+
+def _queue(backend: Any, _view: View) -> int:
+    """Sessions that wait, in the backend's queue and in those of its servers."""
+    shared = backend.shared
+    waiting = sum([counters.queue_cur for counters in shared.side_counters])
+    for server in shared.servers:
+        waiting += sum([counters.queue_cur for counters in server.side_counters])
+    return int(waiting)
+
+
+def _avg_queue(backend: Any, view: View) -> int:
+    waiting = _queue(backend, view)
+    usable = _usable(backend, view)
+    return (waiting + usable - 1) // usable if usable else waiting * 2
+
+
+def _free_places(backend: Any, _view: View) -> int:
+    """-1: a server has no limit. 0: there is no server that could take a session."""
+    return -1 if any(server.usable for server in backend.shared.servers) else 0
+
+
+def _slots(backend: Any, _view: View) -> int:
+    return -1 if any(server.running for server in backend.shared.servers) else 0
+
+
+def _server_queue(server: Any, _view: View) -> int:
+    return sum([counters.queue_cur for counters in server.shared.side_counters])
+
+
+def _no_limit(_server: Any, _view: View) -> int:
+    return -1
+
+
+def _is_up(server: Any, _view: View) -> bool:
+    return bool(server.shared.running)
+
+
+def _weight(server: Any, _view: View) -> int:
+    return int(server.shared.weight)
+
+
+def _initial_weight(server: Any, _view: View) -> int:
+    return int(server.settings.weight)
+
+
+# --- rates
+
+
+def _backend_rate(args: tuple[Any, ...], build: Build) -> Evaluate:
+    backend = _backend(args, build)
+    rate = build.shared.rate
+    key = (backend.settings.id, "B", "cum_sess")
+    sides = backend.shared.sides
+
+    def current(view: View) -> int:
+        # a stream is counted when it gets its server: the one that asks may be on its way
+        coming = view.be is backend and view.srv is None
+        return rate(key, sum([side.sessions_so_far() for side in sides]) + coming)
+
+    return current
+
+
+def _server_rate(args: tuple[Any, ...], build: Build) -> Evaluate:
+    server = _server(args, build)
+    rate = build.shared.rate
+    key = (server.backend.settings.id, server.settings.id, "cum_sess")
+    sides = server.shared.side_counters
+    return lambda _view: rate(key, sum([counters.cum_sess for counters in sides]))
+
+
+def _frontend_rate(name: str) -> Maker:
+    def make(args: tuple[Any, ...], build: Build) -> Evaluate:
+        rate = build.shared.rate
+        # log lines are made before all frontends are there: it is found when it is used
+        fronts = build.room.fronts
+        front = args[0] or build.proxy.name
+
+        def current(_view: View) -> int:
+            frontend = fronts[front].frontend
+            key = (frontend.settings.id, "F", name)
+            return rate(key, sum([getattr(side, name) for side in frontend.side_counters]))
+
+        return current
+
+    return make
+
+
+def _frontend_sessions(args: tuple[Any, ...], build: Build) -> Evaluate:
+    fronts = build.room.fronts
+    front = args[0] or build.proxy.name
+    return lambda view: fronts[front].frontend.load.total(view.ctx.now)
+
+
+# --- the stream's own frontend, backend and server
+
+
+def _fe_id(view: View) -> int:
+    return int(view.fe.settings.id)
+
+
+def _fe_name(view: View) -> bytes:
+    return str(view.fe.name).encode()
+
+
+def _fe_defbe(view: View) -> bytes | None:
+    name = view.fe.settings.default_backend
+    return None if name is None else str(name).encode()
+
+
+def _fe_client_timeout(view: View) -> int:
+    return view.fe.settings.timeouts.client or 0
+
+
+def _be_settings(view: View) -> Any:
+    """The settings of the backend: of the frontend, as long as none is chosen.
+
+    For log lines the stream has left its backend, whose name it keeps.
+    """
+    if view.be is not None:
+        return view.be.settings
+    backend = view.ctx.room.backends.get(view.backend)
+    return view.fe.settings if backend is None else backend.settings
+
+
+def _be_id(view: View) -> int:
+    return int(_be_settings(view).id)
+
+
+def _be_name(view: View) -> bytes:
+    return view.backend.encode()
+
+
+def _be_server_timeout(view: View) -> int:
+    return _be_settings(view).timeouts.server or 0
+
+
+def _be_tunnel_timeout(view: View) -> int:
+    return _be_settings(view).timeouts.tunnel or 0
+
+
+def _current_server_timeout(view: View) -> int:
+    """As it applies now: none before the server has answered, unless a rule set it."""
+    changed = view.txn.server_timeout
+    if changed is not None:
+        return changed
+    return 0 if view.response is None else _be_server_timeout(view)
+
+
+def _current_tunnel_timeout(view: View) -> int:
+    changed = view.txn.tunnel_timeout
+    if changed is not None:
+        return changed
+    return 0 if view.response is None else _be_tunnel_timeout(view)
+
+
+def _srv_name(view: View) -> bytes | None:
+    srv = view.srv
+    if srv is not None:
+        return str(srv.name).encode()
+    # a name that is written in brackets is none
+    return None if view.server.startswith("<") else view.server.encode()
+
+
+def _srv_id(view: View) -> int | None:
+    srv = view.srv
+    if srv is not None:
+        return int(srv.settings.id)
+    backend = view.ctx.room.backends.get(view.backend)
+    for server in () if backend is None else backend.servers:
+        if server.name == view.server:
+            return int(server.settings.id)
+    return None
+
+
+_BACKEND: Final = required(ArgKind.BACKEND)
+_FRONTEND: Final = required(ArgKind.FRONTEND)
+_SERVER: Final = required(ArgKind.SERVER)
+_RUNNING: Final = Need.RUNNING
+
+FETCHES: tuple[Fetch, ...] = (
+    *(
+        Fetch(name, Type.SINT, _RUNNING, make=_of_backend(function), args=_BACKEND)
+        for name, function in (
+            ("avg_queue", _avg_queue),
+            ("be_conn", _sessions),
+            ("be_conn_free", _free_places),
+            ("connslots", _slots),
+            ("nbsrv", _usable),
+            ("queue", _queue),
+        )
+    ),
+    Fetch("be_sess_rate", Type.SINT, _RUNNING, make=_backend_rate, args=_BACKEND),
+    Fetch("fe_conn", Type.SINT, _RUNNING, make=_frontend_sessions, args=_FRONTEND),
+    Fetch("fe_req_rate", Type.SINT, _RUNNING, make=_frontend_rate("cum_req"), args=_FRONTEND),
+    Fetch("fe_sess_rate", Type.SINT, _RUNNING, make=_frontend_rate("cum_sess"), args=_FRONTEND),
+    *(
+        Fetch(
+            name, Type.SINT, _RUNNING, make=_of_server(function), args=_SERVER, check=_check_server
+        )
+        for name, function in (
+            ("srv_conn", _sessions),
+            ("srv_conn_free", _no_limit),
+            ("srv_iweight", _initial_weight),
+            ("srv_queue", _server_queue),
+            ("srv_uweight", _weight),
+            ("srv_weight", _weight),
+        )
+    ),
+    Fetch(
+        "srv_is_up", Type.BOOL, _RUNNING, make=_of_server(_is_up), args=_SERVER, check=_check_server
+    ),
+    Fetch(
+        "srv_sess_rate", Type.SINT, _RUNNING, make=_server_rate, args=_SERVER, check=_check_server
+    ),
+    Fetch("fe_id", Type.SINT, Need.FRONT, call=_fe_id),
+    Fetch("fe_name", Type.STR, Need.FRONT, call=_fe_name),
+    Fetch("fe_defbe", Type.STR, Need.FRONT, call=_fe_defbe),
+    Fetch("fe_client_timeout", Type.SINT, Need.FRONT, call=_fe_client_timeout),
+    Fetch("be_id", Type.SINT, Need.BACK, call=_be_id),
+    Fetch("be_name", Type.STR, Need.BACK, call=_be_name),
+    Fetch("be_server_timeout", Type.SINT, Need.BACK, call=_be_server_timeout),
+    Fetch("be_tunnel_timeout", Type.SINT, Need.BACK, call=_be_tunnel_timeout),
+    Fetch("cur_server_timeout", Type.SINT, Need.BACK, call=_current_server_timeout),
+    Fetch("cur_tunnel_timeout", Type.SINT, Need.BACK, call=_current_tunnel_timeout),
+    Fetch("srv_id", Type.SINT, Need.SERVER, call=_srv_id),
+    Fetch("srv_name", Type.STR, Need.SERVER, call=_srv_name),
+)

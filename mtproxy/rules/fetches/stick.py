@@ -1,7 +1,374 @@
-"""Counters of stick tables (manual 7.3.3: sc_*, src_*)."""
+"""Stick tables: sc_*, sc0_* to sc2_*, src_*, table_avl, table_cnt (manual 7.3.2, 7.3.3).
+
+Every fetch is of one of three kinds: of what the stream tracks under a number, of the same key in
+another table that is named, or of the client's address in a table. `_Where` finds the entry;
+`_OPERATIONS` say what is read or done there. As in HAProxy: nothing tracked, or something that the
+table does not store, gives no sample; a key that the table does not know gives 0.
+"""
 
 from __future__ import annotations
 
-from mtproxy.rules.tables import Fetch
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-FETCHES: tuple[Fetch, ...] = ()
+from mtproxy.base.sticktable import COUNTERS
+from mtproxy.rules.points import Need
+from mtproxy.rules.sticktables import Entry, Key, Side, any_key, side_of
+from mtproxy.rules.tables import Arg, ArgKind, Fetch
+from mtproxy.rules.types import Type, parse_ip
+
+if TYPE_CHECKING:
+    from mtproxy.rules.build import Build
+    from mtproxy.rules.sticktables import Tracked
+    from mtproxy.rules.tables import Evaluate
+    from mtproxy.rules.view import View
+
+#: the table and the entry of a stream, the latter None where the table does not know the key;
+#: None where there is no key
+type _Where = Callable[[View], tuple[Side, Entry | None] | None]
+#: makes a fetch of a place; `hold` gives the entry to be changed, made if needed
+type _Make = Callable[[_Where, _Where, int], Evaluate]
+
+_ABSENT = (-1, 0)
+
+
+# --- where
+
+
+def _find_tracked(counter: int) -> _Where:
+    if counter >= COUNTERS:
+        return lambda _view: None
+
+    def where(view: View) -> tuple[Side, Entry | None] | None:
+        tracking = view.tracking
+        if tracking is None:
+            return None
+        found: Tracked | None = tracking.stream[counter] or tracking.session[counter]
+        return None if found is None else found[:2]
+
+    return where
+
+
+def _find_elsewhere(counter: int, side: Side) -> _Where:
+    """The tracked key in another table."""
+    tracked = _find_tracked(counter)
+    kind, length = side.settings.type, side.settings.len
+
+    def where(view: View) -> tuple[Side, Entry | None] | None:
+        found = tracked(view)
+        if found is None:
+            return None
+        entry = found[1]
+        assert entry is not None
+        if found[0].settings.type != kind:
+            return side, None
+        key = entry.key
+        if isinstance(key, bytes):
+            key = key[:length]
+            if kind == "binary":
+                key = key.ljust(length, b"\0")
+        return side, side.find(key)
+
+    return where
+
+
+def _source_key(side: Side) -> Callable[[View], Key | None]:
+    from mtproxy.rules import registry
+
+    to_key = any_key(side.settings)
+    source = registry.FETCHES.get("src")
+    if source is not None and source.call is not None:
+        fetch = source.call
+    else:
+        fetch = _client_ip
+
+    def key(view: View) -> Key | None:
+        value = fetch(view)
+        return None if value is None else to_key(value)
+
+    return key
+
+
+def _client_ip(view: View) -> Any:
+    return parse_ip(view.client_ip)
+
+
+def _find_source(side: Side) -> _Where:
+    key_of_source = _source_key(side)
+
+    def where(view: View) -> tuple[Side, Entry | None] | None:
+        key = key_of_source(view)
+        return None if key is None else (side, side.find(key))
+
+    return where
+
+
+def _hold_source(side: Side) -> _Where:
+    """The entry of the client's address, in use until it is released; None if there is no room."""
+    key_of_source = _source_key(side)
+
+    def where(view: View) -> tuple[Side, Entry | None] | None:
+        key = key_of_source(view)
+        return None if key is None else (side, side.hold(key))
+
+    return where
+
+
+# --- what
+
+
+def _cell_of(name: str, index: int) -> Callable[[Side], tuple[int, int]]:
+    """Where each table has a data type: cell (-1: nowhere) and period. Remembered per table."""
+    known: dict[Side, tuple[int, int]] = {}
+
+    def find(side: Side) -> tuple[int, int]:
+        place = known.get(side)
+        if place is None:
+            cell = side.layout.cell(name, index)
+            place = _ABSENT
+            if cell is not None:
+                place = (cell, side.layout.period(name) if name.endswith("_rate") else 0)
+            known[side] = place
+        return place
+
+    return find
+
+
+def _value(name: str, shift: int = 0) -> _Make:
+    def make(where: _Where, _hold: _Where, index: int) -> Evaluate:
+        cell_of = _cell_of(name, index)
+
+        def fetch(view: View) -> int | None:
+            found = where(view)
+            if found is None:
+                return None
+            side, entry = found
+            if entry is None:
+                return 0
+            cell = cell_of(side)[0]
+            if cell < 0:
+                return None
+            number: int = entry.cells[cell]
+            return number >> shift
+
+        return fetch
+
+    return make
+
+
+def _rate(name: str) -> _Make:
+    def make(where: _Where, _hold: _Where, index: int) -> Evaluate:
+        cell_of = _cell_of(name, index)
+
+        def fetch(view: View) -> int | None:
+            found = where(view)
+            if found is None:
+                return None
+            side, entry = found
+            if entry is None:
+                return 0
+            cell, period = cell_of(side)
+            return None if cell < 0 else side.rate(entry, cell, period)
+
+        return fetch
+
+    return make
+
+
+def _increment(name: str) -> _Make:
+    def make(where: _Where, hold: _Where, index: int) -> Evaluate:
+        def fetch(view: View) -> int | None:
+            found = hold(view)
+            if found is None:
+                return None
+            side, entry = found
+            if entry is None:
+                return 0
+            result = side.bump(entry, side.event(name, index))
+            if hold is not where:
+                side.release(entry)
+            return result
+
+        return fetch
+
+    return make
+
+
+def _clear(name: str) -> _Make:
+    def make(where: _Where, hold: _Where, index: int) -> Evaluate:
+        cell_of = _cell_of(name, index)
+
+        def fetch(view: View) -> int | None:
+            found = hold(view)
+            if found is None:
+                return None
+            side, entry = found
+            if entry is None:
+                return 0
+            cell = cell_of(side)[0]
+            result = None if cell < 0 else side.exchange(entry, cell, 0)
+            if hold is not where:
+                side.release(entry)
+            return result
+
+        return fetch
+
+    return make
+
+
+def _is_tracked(where: _Where, _hold: _Where, _index: int) -> Evaluate:
+    return lambda view: where(view) is not None
+
+
+def _trackers(where: _Where, _hold: _Where, _index: int) -> Evaluate:
+    def fetch(view: View) -> int | None:
+        found = where(view)
+        if found is None:
+            return None
+        return 0 if found[1] is None else int(found[1].cells[0])
+
+    return fetch
+
+
+_OPERATIONS: dict[str, _Make] = {
+    "bytes_in_rate": _rate("bytes_in_rate"),
+    "bytes_out_rate": _rate("bytes_out_rate"),
+    "clr_gpc0": _clear("gpc0"),
+    "clr_gpc1": _clear("gpc1"),
+    "conn_cnt": _value("conn_cnt"),
+    "conn_cur": _value("conn_cur"),
+    "conn_rate": _rate("conn_rate"),
+    "get_gpc0": _value("gpc0"),
+    "get_gpc1": _value("gpc1"),
+    "get_gpt0": _value("gpt0"),
+    "gpc0_rate": _rate("gpc0_rate"),
+    "gpc1_rate": _rate("gpc1_rate"),
+    "http_err_cnt": _value("http_err_cnt"),
+    "http_err_rate": _rate("http_err_rate"),
+    "http_fail_cnt": _value("http_fail_cnt"),
+    "http_fail_rate": _rate("http_fail_rate"),
+    "http_req_cnt": _value("http_req_cnt"),
+    "http_req_rate": _rate("http_req_rate"),
+    "inc_gpc0": _increment("gpc0"),
+    "inc_gpc1": _increment("gpc1"),
+    "kbytes_in": _value("bytes_in_cnt", 10),
+    "kbytes_out": _value("bytes_out_cnt", 10),
+    "sess_cnt": _value("sess_cnt"),
+    "sess_rate": _rate("sess_rate"),
+}
+#: with the index of an array's element before everything else
+_INDEXED: dict[str, _Make] = {
+    "clr_gpc": _clear("gpc"),
+    "get_gpc": _value("gpc"),
+    "get_gpt": _value("gpt"),
+    "gpc_rate": _rate("gpc_rate"),
+    "inc_gpc": _increment("gpc"),
+}
+#: of tracked keys alone
+_TRACKED: dict[str, _Make] = {"tracked": _is_tracked, "trackers": _trackers}
+
+_INTEGER = Arg(ArgKind.SINT)
+_TABLE = Arg(ArgKind.TABLE)
+_TABLE_OR_NOT = Arg(ArgKind.TABLE, optional=True)
+
+
+def _of_tracked(make: _Make, counter: int | None, *, indexed: bool) -> Callable[..., Evaluate]:
+    """A fetch of sc_ (`counter` None: an argument says it), or of sc0_ to sc2_."""
+
+    def make_one(args: tuple[Any, ...], build: Build) -> Evaluate:
+        rest = list(args)
+        index = rest.pop(0) if indexed else 0
+        number = rest.pop(0) if counter is None else counter
+        if number < 0:
+            return lambda _view: None
+        table = rest.pop(0)
+        if table is None:
+            where = _find_tracked(number)
+        else:
+            where = _find_elsewhere(number, side_of(build, table))
+        return make(where, where, index)
+
+    return make_one
+
+
+def _of_source(make: _Make, *, indexed: bool) -> Callable[..., Evaluate]:
+    def make_one(args: tuple[Any, ...], build: Build) -> Evaluate:
+        index = args[0] if indexed else 0
+        side = side_of(build, args[-1])
+        return make(_find_source(side), _hold_source(side), index)
+
+    return make_one
+
+
+def _update_connections(args: tuple[Any, ...], build: Build) -> Evaluate:
+    """src_updt_conn_cnt: count a connection of the client's address; how many there were."""
+    side = side_of(build, args[0])
+    hold = _hold_source(side)
+    event = side.layout.event("conn_cnt")
+
+    def fetch(view: View) -> int | None:
+        found = hold(view)
+        if found is None or found[1] is None:
+            return None
+        result = side.bump(found[1], event) if event else None
+        side.release(found[1])
+        return result
+
+    return fetch
+
+
+def _count(args: tuple[Any, ...], build: Build) -> Evaluate:
+    table = side_of(build, args[0]).table
+    return lambda _view: int(table.used)
+
+
+def _available(args: tuple[Any, ...], build: Build) -> Evaluate:
+    table = side_of(build, args[0]).table
+    return lambda _view: int(table.settings.size - table.used)
+
+
+def _fetches() -> tuple[Fetch, ...]:
+    found = []
+    kinds = [(_OPERATIONS, False), (_INDEXED, True), (_TRACKED, False)]
+    for operations, indexed in kinds:
+        for name, make in operations.items():
+            out = Type.BOOL if name == "tracked" else Type.SINT
+            need = Need.CLIENT if name.startswith("kbytes") else Need.RUNNING
+            first = (_INTEGER,) if indexed else ()
+            found.append(
+                Fetch(
+                    f"sc_{name}", out, need, make=_of_tracked(make, None, indexed=indexed),
+                    args=(*first, _INTEGER, _TABLE_OR_NOT),
+                )
+            )  # fmt: skip
+            if not indexed:
+                found += [
+                    Fetch(
+                        f"sc{counter}_{name}", out, need,
+                        make=_of_tracked(make, counter, indexed=False), args=(_TABLE_OR_NOT,),
+                    )
+                    for counter in range(COUNTERS)
+                ]  # fmt: skip
+            if operations is not _TRACKED:
+                found.append(
+                    Fetch(
+                        f"src_{name}", Type.SINT, Need.CLIENT,
+                        make=_of_source(make, indexed=indexed), args=(*first, _TABLE),
+                    )
+                )  # fmt: skip
+    return tuple(found)
+
+
+FETCHES: tuple[Fetch, ...] = (
+    *_fetches(),
+    # HAProxy has this one form of an array's fetches for a fixed counter
+    Fetch(
+        "sc1_clr_gpc", Type.SINT, Need.RUNNING, make=_of_tracked(_clear("gpc"), 1, indexed=True),
+        args=(_INTEGER, _TABLE_OR_NOT),
+    ),
+    Fetch(
+        "src_updt_conn_cnt", Type.SINT, Need.CLIENT, make=_update_connections, args=(_TABLE,)
+    ),
+    Fetch("table_avl", Type.SINT, Need.RUNNING, make=_available, args=(_TABLE,)),
+    Fetch("table_cnt", Type.SINT, Need.RUNNING, make=_count, args=(_TABLE,)),
+)  # fmt: skip

@@ -14,12 +14,14 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Expression, Format
 from mtproxy.rules.expression import build_expression, parse_expression
+from mtproxy.rules.keeping import unique_id
 from mtproxy.rules.logformat.aliases import ALIASES, Flags
 from mtproxy.rules.logformat.code import (
     DEFAULT_URI_LENGTH,
@@ -30,12 +32,12 @@ from mtproxy.rules.logformat.code import (
 )
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import FormatError, Literal, Piece, Sample, parse_pieces
-from mtproxy.rules.reader import RuleReader
 from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
     from mtproxy.rules.points import Point
+    from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.view import View
 
 #: texts that go into messages: headers, bodies, URIs, keys of maps
@@ -65,20 +67,7 @@ def parse_format(
     """The pieces of `text`, in which expressions are evaluated at `point`. Raises ConfigError."""
 
     def expression(word: str, _at: int) -> Expression:
-        inner = RuleReader(
-            (word,),
-            reader.location,
-            point,
-            proxy=reader.proxy,
-            kind=reader.kind,
-            mode=reader.mode,
-            title=reader.title,
-            acls=reader.acls,
-            references=reader.references,
-            warn=reader.warn,
-            draft=reader.draft,
-            global_draft=reader.global_draft,
-        )
+        inner = replace(reader, words=(word,), position=0, point=point, argument=None)
         try:
             return parse_expression(inner)
         except ConfigError as error:
@@ -102,7 +91,8 @@ def parse_format(
     if all(isinstance(piece, Literal) for piece in pieces):
         joined = "".join([piece.text for piece in pieces if isinstance(piece, Literal)])
         constant = joined.encode("utf-8", "surrogateescape")
-    return Format(text, tuple(pieces), constant)
+    samples = any(isinstance(piece, Sample) for piece in pieces)
+    return Format(text, tuple(pieces), constant, samples)
 
 
 def _inside(error: ConfigError, text: str, word: str) -> ConfigError:
@@ -162,6 +152,7 @@ def _context(build: Build) -> FormatContext:
         pid=os.getpid(),
         hostname=settings.log_send_hostname or socket.gethostname(),
         uri_length=int(settings.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
+        unique_id=unique_id,
     )
 
 

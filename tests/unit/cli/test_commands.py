@@ -37,6 +37,9 @@ from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
 NAMES_OF_COMMANDS = {
+    "add acl", "add map", "clear acl", "clear map", "commit acl", "commit map", "del acl",
+    "del map", "get acl", "get map", "prepare acl", "prepare map", "set map", "show acl",
+    "show map", "show table", "set table", "clear table",
     "clear counters", "disable server", "enable server", "get weight", "help", "operator",
     "profile run", "profile status", "profile stop", "prompt", "quit", "set profiling",
     "set profiling locks", "set profiling memory", "set profiling tasks", "set server",

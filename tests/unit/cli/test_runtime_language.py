@@ -320,7 +320,7 @@ def test_unknown_lists_what_comes_close(typed: str):
 @pytest.mark.parametrize(
     ("typed", "name"),
     [
-        ("show table t", "show table"),
+        ("show peers t", "show peers"),
         ("set maxconn server b/s 1", "set maxconn"),
         ("trace", "trace"),
     ],
