@@ -19,6 +19,7 @@ from mtproxy.config import (
     keywords_server,
     keywords_sticktable,
     keywords_tune,
+    keywords_variables,
     known,
 )
 from mtproxy.config.model import GLOBAL, IN_RING, PROXY, RING, Keyword
@@ -35,6 +36,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
     keywords_rules.KEYWORDS,
+    keywords_variables.KEYWORDS,
     keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )
