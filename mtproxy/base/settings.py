@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -336,6 +336,8 @@ class GlobalSettings:
     stats_maxconn: int = 10
     #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
     disabled_features: frozenset[str] = frozenset()
+    #: variables of the process that are set when it starts (`set-var`)
+    variables: tuple[Assignment, ...] = ()
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
