@@ -19,8 +19,10 @@ from perf import (
     http,
     locks,
     machine,
+    maps,
     profiling,
     results,
+    rules,
     runqueue,
     sampling,
     start,
@@ -40,8 +42,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     checks.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
+    rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
+    maps.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

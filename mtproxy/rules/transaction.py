@@ -70,6 +70,8 @@ class Transaction:
     cookie_dates = (0, 0)
     #: the server was chosen by what the client brought, not by the algorithm
     direct = False
+    #: ... though it is down (`option persist`, `force-persist`)
+    sticks = False
     #: `ignore-persist`, `force-persist`
     ignore_persist = False
     force_persist = False

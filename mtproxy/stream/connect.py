@@ -286,7 +286,8 @@ async def connect(stream: Stream) -> Connection:
             moved = _redispatch(stream)
         if not moved:
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
-            if not srv.shared.running or _may_redispatch(conf, conf.retries - left):
+            left_behind = not srv.shared.running and not stream.sticks
+            if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = _redispatch(stream)
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen

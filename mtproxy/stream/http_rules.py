@@ -151,6 +151,7 @@ class HttpRules(HttpExchange):
             keeper.request_refused(self)
         if not isinstance(final, Answer):
             self._count_denied()
+            self.t_R = -1
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
@@ -164,6 +165,7 @@ class HttpRules(HttpExchange):
             raise Stop(0, "PR", final)
         if final.error:
             self._count_internal_error()
+            self.t_R = -1
             raise Stop(0, "PR", final)
         if final.bad:
             self.fe.counters.failed_req += 1
@@ -192,10 +194,13 @@ class HttpRules(HttpExchange):
     async def _tarpit(self, answer: Answer) -> None:
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
         ctx, task = self.ctx, self.task
-        until = ctx.now + self.conf.tarpit
+        started = ctx.now
+        until = started + self.conf.tarpit
         task.set_expire(until)
         while ctx.now < until and not self.client_gone:
             await park()
+        # the log takes the time for a wait in a queue
+        self.t_R, self.t_w = -1, ctx.now - started
         raise Stop(0, "PT", answer)
 
     # --- the response
@@ -212,6 +217,13 @@ class HttpRules(HttpExchange):
             keeper.response_comes(self)
         self.txn.res_received = received
         self._note_response_body(response)
+        if route.res_content:
+            verdict = evaluate(route.res_content, self)
+            if verdict is not None:
+                final = await run(route.res_content, self, verdict)
+                if final is not None:
+                    self._count_denied_response()
+                    raise Stop(0, "PD")
         for rules in route.response:
             verdict = evaluate(rules, self)
             if verdict is not None:
@@ -286,9 +298,16 @@ class HttpRules(HttpExchange):
             task.set_expire(until)
             await park()
 
+    def _count_denied_response(self) -> None:
+        be, srv = self.be, self.srv
+        self.fe.counters.denied_resp += 1
+        if be is not None:
+            be.counters.denied_resp += 1
+        if srv is not None:
+            srv.counters.denied_resp += 1
+
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
-        be, srv = self.be, self.srv
         if final is DROP:
             self._count_denied()
             self.conn.vanish()
@@ -299,13 +318,7 @@ class HttpRules(HttpExchange):
                 raise Stop(0, "PH", final)
             if not final.denied:
                 raise Stop(0, "LH", final)
-        for counters in (
-            self.fe.counters,
-            be.counters if be else None,
-            srv.counters if srv else None,
-        ):
-            if counters is not None:
-                counters.denied_resp += 1
+        self._count_denied_response()
         if isinstance(final, Answer):
             raise Stop(0, "PH", final)
         # closed by a content rule for responses
@@ -314,6 +327,11 @@ class HttpRules(HttpExchange):
     def run_after_rules(self, sets: Sequence[Sequence[BuiltRule]]) -> bool:
         """The http-after-response rules, on `self.response`; whether they could do their work."""
         return not any(isinstance(evaluate(rules, self), Answer) for rules in sets)
+
+    @property
+    def sticks(self) -> bool:
+        """See Stream."""
+        return self.room.ruled and self.txn.sticks
 
     def note_redispatch(self) -> None:
         """The server that the client came back to did not answer."""

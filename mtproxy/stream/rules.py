@@ -101,6 +101,7 @@ class Route:
         "changes_responses",
         "own",
         "plain",
+        "res_content",
         "response",
         "ruled",
         "rules",
@@ -131,7 +132,7 @@ class Route:
             or (bconf is not None and (bconf.buffer_request or bconf.persistence is not None))
         )
         self.usual = not (conf.logasap or conf.httpclose) and (
-            bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
+            bconf is None or not (bconf.reuse_private or bconf.close_server)
         )
         self.plain = (
             conf.forwardfor is None
@@ -145,16 +146,16 @@ class Route:
             )
         )
         sides = [side for side in (back, front) if side is not None]
-        sets = [side.response for side in sides]
-        #: the backend's content rules for responses come first
         behind = front if own else back
-        if behind is not None:
-            sets.insert(0, behind.res_content)
-        self.response = tuple(rules for rules in sets if rules)
+        #: content rules for responses: of the backend alone
+        self.res_content = () if behind is None else behind.res_content
+        self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
         keeps = front is not None and front.keeper is not None
-        self.changes_responses = bool(self.response or self.after or cookie or keeps)
+        self.changes_responses = bool(
+            self.response or self.after or self.res_content or cookie or keeps
+        )
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:

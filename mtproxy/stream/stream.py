@@ -228,10 +228,11 @@ class Stream:
         """See `rules.view`."""
 
     # --- what only the log asks for
-    def note_loads(self, now: int) -> None:
+    def note_loads(self, now: int, staying: int = 0) -> None:
         """Store how many sessions there are for the log line, and the highest number so far: each
         peak ends with the end of one of its sessions, which is now.
 
+        `staying` is 1 where the session goes on in its backend after the line (`logasap`).
         Written out, with plain look-ups only: it runs once per request.
         """
         room = self.room.room
@@ -256,7 +257,7 @@ class Stream:
         counters = be.counters
         total = load.others + counters.conn_cur
         # without this one: HAProxy logs a stream when it has left its backend already
-        self.be_conn = total - 1
+        self.be_conn = total - 1 + staying
         if total > counters.conn_max:
             load.note_peak(counters, now)
         srv = self.srv
@@ -268,7 +269,7 @@ class Stream:
             load.look(now)
         counters = srv.counters
         total = load.others + counters.conn_cur
-        self.srv_conn = total - 1
+        self.srv_conn = total - 1 + staying
         if total > counters.conn_max:
             load.note_peak(counters, now)
 
@@ -384,6 +385,11 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    @property
+    def sticks(self) -> bool:
+        """The session was sent to its server although that is down (`option persist`)."""
+        return False
 
     def note_redispatch(self) -> None:
         """The session has been moved to another server than the one first chosen."""
