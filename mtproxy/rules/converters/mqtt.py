@@ -2,8 +2,7 @@
 
 Only CONNECT and CONNACK are understood, the first messages of both sides. A message that is not
 complete gives no sample and says so (`view.may_change`); more bytes would change nothing about all
-others, whatever their fetch said. Functions belong to the thread that made
-them.
+others, whatever their fetch said. Functions belong to the thread that made them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Fields of binary messages (manual 7.3.1: fix_is_valid, fix_tag_value, protobuf, ungrpc).
 
 FIX messages that are not complete give no sample and say so (`view.may_change`); for all others
-more bytes would change nothing, whatever their fetch said. Those of MQTT are in `mqtt`. Functions belong to the thread that made them.
+more bytes would change nothing, whatever their fetch said. Those of MQTT are in `mqtt`. Functions
+belong to the thread that made them.
 """
 
 from __future__ import annotations
