@@ -72,7 +72,11 @@ class FrontConf(_Conf):
         "max_head",
         "monitor_uri",
         "nolinger",
+<<<<<<< HEAD
         "notes_source",
+=======
+        "originalto",
+>>>>>>> main
         "socket_options",
         "splice",
         "splice_request",
@@ -120,6 +124,7 @@ class FrontConf(_Conf):
         )
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
+        self.originalto = proxy.originalto
         self.monitor_uri = proxy.monitor_uri
 
 
@@ -133,6 +138,7 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
+        "originalto",
         "persistence",
         "redispatch",
         "retries",
@@ -183,6 +189,7 @@ class BackConf(_Conf):
         self.splice_request = "splice-request" in options
         self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        self.originalto = proxy.originalto
         #: what chooses a server before the algorithm does; set by boot where there is anything
         self.persistence: Persistence | None = None
         #: source address of servers that have none of their own
