@@ -44,6 +44,8 @@ class TcpRules(Stream):
         front = room.rules
         route = room.route
         txn = self.txn = Transaction()
+        if room.keeper is not None:
+            room.keeper.begin_bytes(self)
         self.client_expire = self.ctx.now + self.conf.client
         if front is not None:
             if front.content:
