@@ -72,11 +72,8 @@ class FrontConf(_Conf):
         "max_head",
         "monitor_uri",
         "nolinger",
-<<<<<<< HEAD
         "notes_source",
-=======
         "originalto",
->>>>>>> main
         "socket_options",
         "splice",
         "splice_request",

@@ -96,6 +96,7 @@ class Stream:
         "server",
         "server_expire",
         "sess_vars",
+        "source",
         "srv",
         "srv_conn",
         "srv_queue",
@@ -117,7 +118,6 @@ class Stream:
         "tls_version",
         "tracking",
         "txn",
-        "source",
         "unique_id",
         "used",
     )
