@@ -21,6 +21,7 @@ from perf import (
     machine,
     profiling,
     results,
+    rules,
     runqueue,
     sampling,
     start,
@@ -40,6 +41,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     checks.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
+    rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
 )

@@ -12,7 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, ReplySpec, Rule
+from mtproxy.base.ruleset import (
+    AclLine,
+    Capture,
+    Captures,
+    Choice,
+    Condition,
+    CookieCapture,
+    Format,
+    ProxyRules,
+    Reference,
+    ReplySpec,
+    Rule,
+)
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -173,6 +185,16 @@ class RulesDraft:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FormatText:
+    """A log format as it was written. It is understood when the proxy's mode is known."""
+
+    text: str
+    location: Location
+    #: where it stands in its line, from 1; 0: unknown
+    column: int = 0
+
+
 @dataclass(slots=True)
 class ProxyDraft:
     """A `defaults`, `frontend`, `listen` or `backend` section."""
@@ -198,6 +220,14 @@ class ProxyDraft:
     logs: list[LogSettings | None] = field(default_factory=list)
     log_tag: str | None = None
     log_format: str = ""
+    #: texts of log-format, log-format-sd, error-log-format, unique-id-format, by keyword
+    format_texts: dict[str, FormatText] = field(default_factory=dict)
+    #: what they were understood as
+    formats: dict[str, Format] = field(default_factory=dict)
+    unique_id_header: str | None = None
+    request_captures: list[Capture] = field(default_factory=list)
+    response_captures: list[Capture] = field(default_factory=list)
+    cookie_capture: CookieCapture | None = None
     retries: int = 3
     redispatch: int = 0
     maxconn: int | None = None
@@ -229,6 +259,18 @@ class ProxyDraft:
             elif isinstance(value, ServerDraft):
                 value = replace(value)
             setattr(self, item.name, value)
+
+    def _freeze_rules(self) -> ProxyRules:
+        captures = Captures(
+            tuple(self.request_captures), tuple(self.response_captures), self.cookie_capture
+        )
+        header = self.unique_id_header
+        return replace(
+            self.rules.freeze(),
+            captures=captures if captures != Captures() else None,
+            formats=self.formats,
+            unique_id_header=None if header is None else os.fsencode(header),
+        )
 
     @property
     def is_frontend(self) -> bool:
@@ -281,7 +323,7 @@ class ProxyDraft:
             monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
             forced_id=self.id is not None,
-            rules=self.rules.freeze(),
+            rules=self._freeze_rules(),
             stick_table=self.stick_table,
             errors=dict(self.errors),
             cookie=self.cookie,

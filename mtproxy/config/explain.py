@@ -141,7 +141,7 @@ _PROXY_KNOWN = frozenset({
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
 #: written from fields of their own
-_WORKED_OUT = frozenset({"httplog", "tcplog", "redispatch", "forwardfor"})
+_WORKED_OUT = frozenset({"httplog", "httpslog", "tcplog", "redispatch", "forwardfor"})
 
 
 def _proxy(proxy: ProxySettings) -> Iterator[str]:
@@ -183,8 +183,13 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
 
 
 def _options(proxy: ProxySettings) -> Iterator[str]:
-    if proxy.log_format and proxy.is_frontend:
+    if proxy.log_format not in ("", "custom") and proxy.is_frontend:
         yield _line("option", *proxy.log_format.split("-"))
+    for name, fmt in proxy.rules.formats.items():
+        yield _line(name, fmt.text)
+    if proxy.rules.unique_id_header is not None:
+        header = proxy.rules.unique_id_header
+        yield _line("unique-id-header", header.decode("utf-8", "surrogateescape"))
     for name in sorted(proxy.options - _WORKED_OUT):
         if _has(proxy, "option", name):
             yield _line("option", name)

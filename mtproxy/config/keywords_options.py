@@ -11,12 +11,11 @@ import ipaddress
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import ForwardFor
 from mtproxy.config.context import Context
+from mtproxy.config.keywords_log import LOG_OPTIONS, format_statement, warn_overridden
 from mtproxy.config.model import BACK, FRONT, PROXY, Keyword, Parser, Statement, Support, integer
 
 #: at most one of these holds; the last one wins (manual 4., "connection modes")
 HTTP_CONNECTION_MODES = frozenset({"httpclose", "http-server-close", "http-keep-alive"})
-
-_LOG_FORMATS = frozenset({"httplog", "httplog-clf", "tcplog"})
 
 
 def _flag(ctx: Context, st: Statement) -> None:
@@ -41,7 +40,7 @@ def _accepted(ctx: Context, st: Statement) -> None:
 
 
 def _log_format(ctx: Context, st: Statement) -> None:
-    """`option httplog [clf]` and `option tcplog`: the last one wins."""
+    """`option httplog [clf]`, `httpslog` and `tcplog`: the last one wins."""
     name = st.words[1]
     if name == "httplog" and st.arg(2) == "clf":
         st.at_most(1, taken=2)
@@ -49,9 +48,13 @@ def _log_format(ctx: Context, st: Statement) -> None:
     else:
         st.at_most(0, taken=2)
     proxy = ctx.proxy
-    proxy.options -= _LOG_FORMATS
+    before = format_statement(proxy)
+    if before and proxy.kind == "defaults":
+        warn_overridden(ctx, st, " ".join(st.words), before)
+    proxy.options -= LOG_OPTIONS
     proxy.options.add(name)
     proxy.log_format = name
+    proxy.format_texts.pop("log-format", None)
 
 
 def _tcpka(ctx: Context, st: Statement) -> None:
@@ -157,6 +160,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("http-server-close", PROXY, _connection_mode),
     _option("httpclose", PROXY, _connection_mode),
     _option("httplog", FRONT, _log_format, negatable=False),
+    _option("httpslog", FRONT, _log_format, negatable=False),
     _option("log-health-checks", BACK),
     _option("log-separate-errors", FRONT),
     _option("logasap", FRONT),
@@ -194,7 +198,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("http-restrict-req-hdr-names", PROXY, "header name filtering"),
     _later("http-use-proxy-header", FRONT, "the Proxy-Connection header"),
     _later("httpchk", BACK, "HTTP health checks"),
-    _later("httpslog", FRONT, "TLS"),
     _later("idle-close-on-response", FRONT, "delayed close of idle connections"),
     _later("independent-streams", PROXY, "independent timeouts per direction"),
     _later("ldap-check", BACK, "protocol health checks"),

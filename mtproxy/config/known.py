@@ -10,7 +10,6 @@ from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
     FRONT,
-    FRONT_ONLY,
     IN_GLOBAL,
     PROXY,
     PROXY_ONLY,
@@ -118,9 +117,7 @@ _GLOBAL_LATER: dict[str, str] = {
 
 _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "be-unpublished", "backend publication"),
-    (FRONT_ONLY, "capture", "captures"),
     (PROXY, "compression", "compression"),
-    (FRONT_ONLY, "declare", "captures"),
     (BACK_ONLY, "dispatch", "the dispatch mode"),
     (PROXY, "email-alert", "e-mail alerts"),
     (PROXY, "errorfile", "error files"),

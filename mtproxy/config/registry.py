@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtproxy.config import (
     keywords_bind,
+    keywords_capture,
     keywords_global,
     keywords_log,
     keywords_options,
@@ -26,6 +27,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_global.KEYWORDS,
     keywords_tune.KEYWORDS,
     keywords_log.KEYWORDS,
+    keywords_capture.KEYWORDS,
     keywords_bind.KEYWORDS,
     keywords_proxy.KEYWORDS,
     keywords_options.KEYWORDS,

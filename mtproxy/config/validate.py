@@ -18,6 +18,8 @@ from mtproxy.base.settings import (
 from mtproxy.config import keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.logformats import read_formats
 
 #: addresses that have no port
 _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
@@ -38,13 +40,15 @@ def check(ctx: Context) -> None:
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
+        _check_mode(ctx, proxy)
+        read_formats(ctx, proxy)
+        check_cookie_capture(ctx, proxy)
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
-        _check_mode(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
 
@@ -148,6 +152,10 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return {*paths, *proxy.servers_by_name}
         case "event sink":
             return {*BUILT_IN_SINKS, *(ring.name for ring in ctx.rings)}
+        case "request capture":
+            return {str(number) for number in range(len(proxy.request_captures))}
+        case "response capture":
+            return {str(number) for number in range(len(proxy.response_captures))}
     return None
 
 

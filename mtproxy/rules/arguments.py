@@ -145,7 +145,7 @@ def _argument(
         return None
     if number < len(given) - 1:
         raise ConfigError(f"'{spec.kind}' expected, but got nothing")
-    return 0 if spec.kind is ArgKind.SINT and number else None
+    return 0 if spec.kind in (ArgKind.SINT, ArgKind.PLACE) and number else None
 
 
 def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
@@ -171,6 +171,10 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
         case ArgKind.VARIABLE:
             return check_variable(text)
         case ArgKind.OPERAND:
+            return _operand(text)
+        case ArgKind.PLACE:
+            if not text:
+                raise ConfigError("expects an integer or a variable name")
             return _operand(text)
         case ArgKind.SERVER:
             backend, slash, server = text.rpartition("/")

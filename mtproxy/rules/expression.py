@@ -31,7 +31,23 @@ if TYPE_CHECKING:
 def parse_expression(
     reader: RuleReader, to: Type | None = None, *, acl: bool = False
 ) -> Expression:
-    """The expression at the reader's cursor, which moves behind it. Raises ConfigError."""
+    """The expression at the reader's cursor, which moves behind it. Raises ConfigError, which says
+    where in the expression it went wrong.
+    """
+    try:
+        return _parse(reader, to, acl=acl)
+    except ConfigError as error:
+        title = f"'{reader.title}' : "
+        place = f" (at character {error.offset + 1} of '{error.word}')" if error.offset else ""
+        raise ConfigError(
+            f"{title}{error.message.removeprefix(title)}{place}",
+            word=error.word,
+            suggestion=error.suggestion,
+            offset=error.offset,
+        ) from None
+
+
+def _parse(reader: RuleReader, to: Type | None, *, acl: bool) -> Expression:
     word = reader.value("a sample fetch")
     call = split_call(word, 0)
     name = call.name

@@ -51,6 +51,9 @@ from mtproxy.rules.converters import (
     addresses as converters_addresses,
 )
 from mtproxy.rules.converters import (
+    captures as converters_captures,
+)
+from mtproxy.rules.converters import (
     crypto as converters_crypto,
 )
 from mtproxy.rules.converters import (
@@ -165,6 +168,7 @@ _ACTIONS_BY_FAMILY: Final[tuple[tuple[Action, ...], ...]] = (
 )
 _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_addresses.CONVERTERS,
+    converters_captures.CONVERTERS,
     converters_crypto.CONVERTERS,
     converters_dates.CONVERTERS,
     converters_encodings.CONVERTERS,

@@ -53,7 +53,8 @@ class ArgKind(StrEnum):
     TABLE = "table"  # str; empty: the current proxy's
     USERLIST = "userlist"  # str
     VARIABLE = "variable"  # str: "txn.name", checked
-    OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
+    OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE; empty: 0
+    PLACE = "integer or variable"  # the same, but never empty
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
     SINK = "event sink"  # str: a ring, "stdout" or "stderr"

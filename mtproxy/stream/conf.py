@@ -126,7 +126,6 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
-        "httpclose",
         "persistence",
         "redispatch",
         "retries",
@@ -151,7 +150,6 @@ class BackConf(_Conf):
         self.http_request = _ms(t.http_request, t.client)
         self.tunnel = _ms(t.tunnel) if t.tunnel else 0
         options = proxy.options
-        self.httpclose = "httpclose" in options
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})
         self.abortonclose = "abortonclose" in options

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
+from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
@@ -286,7 +286,8 @@ async def connect(stream: Stream) -> Connection:
             moved = _redispatch(stream)
         if not moved:
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
-            if not srv.shared.running or _may_redispatch(conf, conf.retries - left):
+            left_behind = not srv.shared.running and not stream.sticks
+            if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = _redispatch(stream)
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
@@ -307,9 +308,7 @@ def _open(stream: Stream, srv: Server) -> Connection:
         family, where = (
             (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
         )
-    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
-    stream.server_ip, stream.server_port = peer_text(where)
-    return conn
+    return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
 
 
 #: a server without an address of its own

@@ -158,6 +158,8 @@ class HttpStream(HttpRules):
 
     def _log_unparsed(self) -> None:
         """Account for and log something that was no request."""
+        if self.room.ruled:
+            self.begin_rules(None)
         now = self.ctx.now
         counters = self.fe.counters
         counters.cum_req += 1
@@ -259,7 +261,7 @@ class HttpStream(HttpRules):
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
-            self.sconn = sconn
+            self.sconn = self.used = sconn
             sent_at = ctx.now
             if body is None:
                 self._send_head(sconn, head)
@@ -401,13 +403,14 @@ class HttpStream(HttpRules):
             and mode != BODY_UNTIL_CLOSE
             and not self.up_failed
             and not ctx.stopping
-            and not (conf.httpclose or bconf.httpclose)
+            and not conf.httpclose
             and not (request.version == 10 and response.chunked)
         )
         if keep and request.version == 11 == response.version:
             out = response.message
         else:
-            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
+            # who speaks 1.0 closes without being told
+            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE if response.version == 11 else b""
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
         extra = b""
         body: Coming | None = None
@@ -533,7 +536,7 @@ class HttpStream(HttpRules):
         log = self.fe.log
         if log is not None:
             self.logged = True
-            self.note_loads(now)
+            self.note_loads(now, 1)
             log(self)
 
     def _account(self) -> None:

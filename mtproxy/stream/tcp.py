@@ -107,7 +107,7 @@ class TcpStream(TcpRules):
         log = self.fe.log
         if log is not None:
             self.logged = True
-            self.note_loads(now)
+            self.note_loads(now, 1)
             log(self)
 
     def _account(self) -> None:

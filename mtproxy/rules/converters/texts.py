@@ -101,6 +101,13 @@ def _word(args: tuple[Any, ...], _build: Build) -> Convert:
             return b"" if found is None else found[1]
 
         return from_start
+    if len(delimiters) == 1 and count == 1:
+
+        def last_words(value: Any, _view: View) -> bytes:
+            words = [word for word in value.split(delimiters) if word]
+            return words[index] if len(words) >= -index else b""
+
+        return last_words
     finditer = re.compile(f"{other}+".encode()).finditer
 
     def from_end(value: Any, _view: View) -> bytes:

@@ -139,6 +139,8 @@ def _arguments(name: str) -> list[tuple[Any, ...]]:
         "jwt_verify": (b"HS256", b"key"),
         "http_date": (0, b"ms"),
         "be2dec": (b".", 2, None),
+        "le2dec": (b".", 2, None),
+        "bytes": ("txn.int", 2),
         "mqtt_field_value": (b"connect", b"username"),
         "rfc7239_field": (b"for",),
         "protobuf": (b"1.2", b"float"),
