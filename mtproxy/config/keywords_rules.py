@@ -173,9 +173,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("tcp-request content", PROXY, _rule_set(points.TCP_CONTENT)),
     Keyword("tcp-request inspect-delay", PROXY, _inspect_delay("inspect_delay")),
     Keyword("tcp-response content", BACK, _rule_set(points.TCP_RESPONSE), strict=True),
-    Keyword(
-        "tcp-response inspect-delay", BACK, _inspect_delay("response_delay"), strict=True
-    ),
+    Keyword("tcp-response inspect-delay", BACK, _inspect_delay("response_delay"), strict=True),
     Keyword("http-request", PROXY, _rule_set(points.HTTP_REQUEST)),
     Keyword("http-response", PROXY, _rule_set(points.HTTP_RESPONSE)),
     Keyword("http-after-response", PROXY, _rule_set(points.HTTP_AFTER_RESPONSE)),
