@@ -48,6 +48,8 @@ class TcpStream(TcpRules):
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             self.conn.tasklet = sconn.tasklet = self.task
+            if ruled:
+                self.txn.begin_response()
             if be.sticking is not None:
                 be.sticking.store(self)
             conf = self.conf

@@ -247,10 +247,9 @@ def _connack(reader: _Reader) -> Fields:
 
 def _is_valid(value: Any, view: View) -> bool | None:
     parsed = parse(value)
-    if parsed is None:
-        view.may_change = True
-        return None
-    return parsed is not False
+    # what is decided stays so, whatever follows
+    view.may_change = parsed is None
+    return None if parsed is None else parsed is not False
 
 
 def _type_number(text: bytes) -> int:
@@ -270,8 +269,8 @@ def _field_value(args: tuple[Any, ...], _build: Build) -> Convert:
 
     def find(value: Any, view: View) -> Binary | None:
         parsed = parse(value)
+        view.may_change = parsed is None
         if parsed is None:
-            view.may_change = True
             return None
         if isinstance(parsed, bool) or parsed[0] != kind:
             return None

@@ -86,8 +86,8 @@ def fix_is_valid(message: bytes) -> bool | None:
 
 def _fix_is_valid(value: Any, view: View) -> bool | None:
     valid = fix_is_valid(value)
-    if valid is None:
-        view.may_change = True
+    # what is decided stays so, whatever follows
+    view.may_change = valid is None
     return valid
 
 
@@ -95,6 +95,7 @@ def _fix_tag_value(args: tuple[Any, ...], _build: Build) -> Convert:
     wanted = _tag_number(args[0]) or _TAGS[args[0].lower()]
 
     def find(value: Any, view: View) -> Value | None:
+        view.may_change = False
         at = 0
         while at < len(value):
             found = _field(value, at)
