@@ -19,6 +19,7 @@ from perf import (
     http,
     locks,
     machine,
+    maps,
     profiling,
     results,
     rules,
@@ -44,6 +45,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
+    maps.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

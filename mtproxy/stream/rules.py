@@ -58,6 +58,7 @@ class SideRules:
         "keeper",
         "monitor_fail",
         "persist",
+        "redirect",
         "request",
         "res_content",
         "response",
@@ -73,6 +74,8 @@ class SideRules:
         self.content = build.rules(rules, "tcp-request content")
         self.res_content = build.rules(rules, "tcp-response content")
         self.request = build.rules(rules, "http-request")
+        #: behind `request`, even where that was left by `allow`
+        self.redirect = build.rules(rules, "redirect")
         self.response = build.rules(rules, "http-response")
         self.after = build.rules(rules, "http-after-response")
         self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
@@ -136,8 +139,14 @@ class Route:
         )
         self.plain = (
             conf.forwardfor is None
+            and conf.originalto is None
             and not conf.httpclose
-            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+            and (
+                bconf is None
+                or (
+                    bconf.forwardfor is None and bconf.originalto is None and not bconf.close_server
+                )
+            )
         )
         sides = [side for side in (back, front) if side is not None]
         behind = front if own else back

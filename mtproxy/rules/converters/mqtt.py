@@ -1,8 +1,8 @@
 """MQTT 3.1, 3.1.1 and 5.0 (manual 7.3.1: mqtt_is_valid, mqtt_field_value).
 
 Only CONNECT and CONNACK are understood, the first messages of both sides. A message that is not
-complete gives no sample and says so (`view.may_change`). Functions belong to the thread that made
-them.
+complete gives no sample and says so (`view.may_change`); more bytes would change nothing about all
+others, whatever their fetch said. Functions belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -247,7 +247,6 @@ def _connack(reader: _Reader) -> Fields:
 
 def _is_valid(value: Any, view: View) -> bool | None:
     parsed = parse(value)
-    # what is decided stays so, whatever follows
     view.may_change = parsed is None
     return None if parsed is None else parsed is not False
 

@@ -1,7 +1,8 @@
 """Fields of binary messages (manual 7.3.1: fix_is_valid, fix_tag_value, protobuf, ungrpc).
 
-FIX messages that are not complete give no sample and say so (`view.may_change`). Those of MQTT are
-in `mqtt`. Functions belong to the thread that made them.
+FIX messages that are not complete give no sample and say so (`view.may_change`); for all others
+more bytes would change nothing, whatever their fetch said. Those of MQTT are in `mqtt`. Functions
+belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -86,7 +87,6 @@ def fix_is_valid(message: bytes) -> bool | None:
 
 def _fix_is_valid(value: Any, view: View) -> bool | None:
     valid = fix_is_valid(value)
-    # what is decided stays so, whatever follows
     view.may_change = valid is None
     return valid
 
@@ -95,8 +95,8 @@ def _fix_tag_value(args: tuple[Any, ...], _build: Build) -> Convert:
     wanted = _tag_number(args[0]) or _TAGS[args[0].lower()]
 
     def find(value: Any, view: View) -> Value | None:
-        view.may_change = False
         at = 0
+        view.may_change = False
         while at < len(value):
             found = _field(value, at)
             if found is None:
