@@ -346,6 +346,17 @@ class GlobalSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class UserSettings:
+    """A user of a `userlist`. `password` is a hash of crypt(3), or plain where it is `insecure`;
+    None: nobody is that user.
+    """
+
+    password: bytes | None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration."""
 
@@ -355,6 +366,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `userlist` sections by name: users by name
+    userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
