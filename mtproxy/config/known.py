@@ -90,8 +90,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "prealloc-fd": "descriptor tables",
     "server-state-base": "server state files",
     "server-state-file": "server state files",
-    "set-var": "variables",
-    "set-var-fmt": "variables",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",

@@ -21,6 +21,7 @@ from mtproxy.config import (
     keywords_server,
     keywords_sticktable,
     keywords_tune,
+    keywords_variables,
     known,
 )
 from mtproxy.config.model import (
@@ -47,6 +48,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
     keywords_rules.KEYWORDS,
+    keywords_variables.KEYWORDS,
     keywords_errors.KEYWORDS,
     keywords_auth.KEYWORDS,
     keywords_sticktable.KEYWORDS,

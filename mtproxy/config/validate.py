@@ -209,6 +209,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.forwardfor is not None:
         ignored.append("option forwardfor")
         proxy.forwardfor = None
+    if proxy.originalto is not None:
+        ignored.append("option originalto")
+        proxy.originalto = None
     if proxy.monitor_uri is not None and proxy.is_frontend:
         ignored.append("monitor-uri")
         proxy.monitor_uri = None
