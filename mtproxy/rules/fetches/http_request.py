@@ -278,7 +278,7 @@ _HEAD: Final = Need.REQ_HEAD
 _KEPT: Final = Need.TXN
 
 FETCHES: tuple[Fetch, ...] = (
-    Fetch("method", Type.METH, _KEPT, call=_method),
+    Fetch("method", Type.METH, _KEPT, call=_method, match="meth"),
     Fetch("req.ver", Type.STR, _HEAD, call=_version),
     Fetch("req_ver", Type.STR, _HEAD, call=_version),
     Fetch("req.proto_http", Type.BOOL, _KEPT, call=_is_http),
