@@ -24,6 +24,7 @@ from perf import (
     runqueue,
     sampling,
     start,
+    sticktables,
     tcp,
     waitqueue,
 )
@@ -42,6 +43,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     profiling.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
+    sticktables.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

@@ -92,12 +92,14 @@ class TableSide:
         shard = self._shards[hash((key,)) & _MASK]
         lock = shard.lock
         lock.take(tid)
-        entry = shard.entries.get(key)
-        if entry is None:
+        try:
+            entry = shard.entries[key]
+        except KeyError:
             lock.drop(tid)
-            entry = self.table.open(key, now, tid)
-            if entry is None:
+            made = self.table.open(key, now, tid)
+            if made is None:
                 return None
+            entry = made
         cells = entry.cells
         cells[0] += 1
         cells[1] = now + self._expire
@@ -198,7 +200,10 @@ class TableSide:
     # --- entries as they are
     def find(self, key: Key) -> Entry | None:
         """The entry of a key, if there is one; it may be removed at any time."""
-        return self._shards[hash((key,)) & _MASK].entries.get(key)
+        try:
+            return self._shards[hash((key,)) & _MASK].entries[key]
+        except KeyError:
+            return None
 
     def rate(self, entry: Entry, cell: int, period: int) -> int:
         """Events per period now."""
