@@ -87,7 +87,7 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
         if type(key) is not as_is:
             key = None if key is None else cast(key)
         if key is not None:
-            entry = start(key, event)  # type: ignore[arg-type]
+            entry = start(key, event)
             if entry is not None:
                 stream[number] = (side, entry, backend)
 
