@@ -19,8 +19,10 @@ from perf import (
     http,
     locks,
     machine,
+    maps,
     profiling,
     results,
+    rules,
     runqueue,
     sampling,
     start,
@@ -41,9 +43,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     checks.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
+    rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
     sticktables.BENCHMARK,
+    maps.BENCHMARK,
 )
 
 _NEED = Path(__file__).resolve().parent.parent / ".ci" / "need"

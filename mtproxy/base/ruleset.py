@@ -40,14 +40,16 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A log-format string (manual 8.2.6): pieces as `rules.logformat` understands them.
+    """A log-format string (manual 8.2.6): pieces as `rules.logformat.grammar` makes them.
 
-    `constant` is the whole text where nothing in it varies, else None.
+    `constant` is the whole text where nothing in it varies, else None. `samples`: it evaluates
+    expressions, for which a transaction has to be there.
     """
 
     text: str
     pieces: tuple[object, ...] = ()
     constant: bytes | None = None
+    samples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,47 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """A variable, "txn.user", and what it is set to; None: nothing, it is unset.
+
+    `conditions` are those of `rules.variables`. `text` is how it was written.
+    """
+
+    name: str
+    conditions: tuple[str, ...]
+    value: Expression | Format | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A slot for logs: what a header says, or what rules put there where `name` is empty.
+
+    `name` is in lower case; `length` is the most that is kept, in bytes.
+    """
+
+    name: bytes
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CookieCapture:
+    """`capture cookie`: the first cookie whose "name=value" begins with `name`."""
+
+    name: bytes
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """What a frontend keeps of requests and responses for its log, by slot (manual 8.8, 8.7)."""
+
+    request: tuple[Capture, ...] = ()
+    response: tuple[Capture, ...] = ()
+    cookie: CookieCapture | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyRules:
     """The rules of one proxy.
 
@@ -216,10 +259,22 @@ class ProxyRules:
     #: ms that `tcp-request content` and `tcp-response content` rules may wait for bytes
     inspect_delay: int | None = None
     response_delay: int | None = None
+    captures: Captures | None = None
+    #: log-format, log-format-sd, error-log-format and unique-id-format, by keyword
+    formats: dict[str, Format] = field(default_factory=dict)
+    #: the header that tells the server the unique id
+    unique_id_header: bytes | None = None
 
     @property
     def any(self) -> bool:
         """Whether there is anything here that looks at connections, requests or responses."""
         return any(self.sets.values()) or bool(
-            self.use_backend or self.use_server or self.persist or self.monitor_fail or self.stick
+            self.use_backend
+            or self.use_server
+            or self.persist
+            or self.monitor_fail
+            or self.stick
+            or self.captures
+            or "unique-id-format" in self.formats
+            or any(fmt.samples for fmt in self.formats.values())
         )

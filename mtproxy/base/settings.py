@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -202,7 +202,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ForwardFor:
-    """`option forwardfor [except NET] [header NAME] [if-none]`."""
+    """`option forwardfor [except NET] [header NAME] [if-none]`; `option originalto` without the
+    last word.
+    """
 
     header: bytes = b"x-forwarded-for"
     except_net: str | None = None
@@ -248,6 +250,7 @@ class ProxySettings:
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
     forwardfor: ForwardFor | None = None
+    originalto: ForwardFor | None = None
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
@@ -336,6 +339,8 @@ class GlobalSettings:
     stats_maxconn: int = 10
     #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
     disabled_features: frozenset[str] = frozenset()
+    #: variables of the process that are set when it starts (`set-var`)
+    variables: tuple[Assignment, ...] = ()
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
@@ -343,6 +348,17 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """A user of a `userlist`. `password` is a hash of crypt(3), or plain where it is `insecure`;
+    None: nobody is that user.
+    """
+
+    password: bytes | None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +371,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `userlist` sections by name: users by name
+    userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change

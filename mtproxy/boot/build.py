@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,6 +30,7 @@ from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
+from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
@@ -69,6 +72,8 @@ class Shared:
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     pid: int = field(default_factory=os.getpid)
+    #: by frontend: numbers its log lines (%lc); next() of a count is atomic
+    log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
     rules: RuleShared = field(init=False)
 
 
@@ -79,6 +84,7 @@ def make_shared(
     shared = Shared(settings, maxconn, listeners)
     shared.rules = RuleShared(settings)
     shared.rules.tables.update(make_tables(settings))
+    set_variables(shared.rules)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
@@ -90,6 +96,7 @@ def make_shared(
             shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
+            shared.log_numbers[proxy.name] = itertools.count().__next__
     process = Quota(maxconn)
     fronts = {p.name: Quota(p.maxconn) for p in settings.proxies if p.is_frontend and p.maxconn}
     for number, listener in enumerate(listeners):
@@ -144,7 +151,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         target = proxy.name if proxy.kind == "listen" and proxy.servers else proxy.default_backend
         if target is None and proxy.kind == "listen":
             target = proxy.name
-        logger = _logger(proxy, shared, ctx, thread_logs)
+        logger = _logger(proxy, shared, ctx, thread_logs, room)
         counters = shared.front_counters[proxy.name]
         frontend = Frontend(proxy, ctx.tid, logger.log if logger.enabled else None, counters)
         front_conf = FrontConf(proxy, settings.global_)
@@ -188,10 +195,29 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         front.set_rules(sides.get(id(front.frontend.settings)))
 
 
+def _sets_log_level(settings: Settings, proxy: ProxySettings) -> bool:
+    """Whether a rule that a transaction of this frontend may meet sets the level of its line."""
+    sides = [proxy]
+    for other in settings.proxies:
+        chosen = bool(proxy.rules.use_backend) or other.name == proxy.default_backend
+        if other.is_backend and chosen:
+            sides.append(other)
+    rules = (rule for side in sides for one in side.rules.sets.values() for rule in one)
+    return any(rule.action == "set-log-level" for rule in rules)
+
+
 def _logger(
-    proxy: ProxySettings, shared: Shared, ctx: ThreadContext, thread_logs: ThreadLogs
+    proxy: ProxySettings,
+    shared: Shared,
+    ctx: ThreadContext,
+    thread_logs: ThreadLogs,
+    room: Room | None = None,
 ) -> Logger:
+    """The logger of a frontend; without `room` one that writes texts alone."""
     glob = shared.settings.global_
+    rules = proxy.rules
+    captures = rules.captures
+    front = room is not None
     return make_logger(
         proxy.logs,
         proxy.log_tag or glob.log_tag,
@@ -200,6 +226,11 @@ def _logger(
         mode=proxy.mode,
         options=proxy.options,
         log_format=proxy.log_format,
+        formats=rules.formats if front else None,
+        build=Build(shared.rules, proxy, ctx, room) if front else None,
+        captures=captures is not None and bool(captures.request or captures.response),
+        levels=front and _sets_log_level(shared.settings, proxy),
+        next_log_number=shared.log_numbers.get(proxy.name),
         uri_length=int(glob.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
         thread_logs=thread_logs,
         shared_samples=shared.samplings[proxy.name, proxy.kind],

@@ -12,7 +12,7 @@ from typing import Final
 
 from mtproxy.cli.runtime import INFO, Answer, CliError, CliSession, Command, Level
 from mtproxy.rules.casts import dynamic
-from mtproxy.rules.patterns.index import Entry
+from mtproxy.rules.patterns.entries import Entry
 from mtproxy.rules.patterns.methods import PatternError, takes
 from mtproxy.rules.patterns.reference import PatternExpr, PatternRef, signed
 from mtproxy.rules.patterns.store import PatternStore, split_pair

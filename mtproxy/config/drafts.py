@@ -12,7 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mtproxy.base.ruleset import AclLine, Choice, Condition, ProxyRules, Reference, ReplySpec, Rule
+from mtproxy.base.ruleset import (
+    AclLine,
+    Capture,
+    Captures,
+    Choice,
+    Condition,
+    CookieCapture,
+    Format,
+    ProxyRules,
+    Reference,
+    ReplySpec,
+    Rule,
+    StoredMessage,
+)
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -131,6 +144,49 @@ def free_numbers(wanted: list[int | None]) -> list[int]:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """`errorfile` and its like: one reply, or those of an `http-errors` section.
+
+    `statuses`: those that were asked for by number; none of them: all that the section has.
+    """
+
+    location: Location
+    spec: ReplySpec | None
+    section: str = ""
+    statuses: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class HttpErrorsDraft:
+    """An `http-errors` section."""
+
+    name: str
+    location: Location
+    messages: dict[int, StoredMessage] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class UserDraft:
+    """A `user` line of a `userlist` section."""
+
+    name: str
+    location: Location
+    password: str | None = None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class UserlistDraft:
+    """A `userlist` section. `groups`: the users that each names, and where."""
+
+    name: str
+    location: Location
+    users: dict[str, UserDraft] = field(default_factory=dict)
+    groups: dict[str, tuple[tuple[str, ...], Location]] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class RulesDraft:
     """The rules of a proxy while they are read; the twin of `base.ruleset.ProxyRules`."""
@@ -173,6 +229,16 @@ class RulesDraft:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FormatText:
+    """A log format as it was written. It is understood when the proxy's mode is known."""
+
+    text: str
+    location: Location
+    #: where it stands in its line, from 1; 0: unknown
+    column: int = 0
+
+
 @dataclass(slots=True)
 class ProxyDraft:
     """A `defaults`, `frontend`, `listen` or `backend` section."""
@@ -194,10 +260,19 @@ class ProxyDraft:
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
+    originalto: ForwardFor | None = None
     #: None stands for `log global`, resolved when the whole configuration is known
     logs: list[LogSettings | None] = field(default_factory=list)
     log_tag: str | None = None
     log_format: str = ""
+    #: texts of log-format, log-format-sd, error-log-format, unique-id-format, by keyword
+    format_texts: dict[str, FormatText] = field(default_factory=dict)
+    #: what they were understood as
+    formats: dict[str, Format] = field(default_factory=dict)
+    unique_id_header: str | None = None
+    request_captures: list[Capture] = field(default_factory=list)
+    response_captures: list[Capture] = field(default_factory=list)
+    cookie_capture: CookieCapture | None = None
     retries: int = 3
     redispatch: int = 0
     maxconn: int | None = None
@@ -206,8 +281,10 @@ class ProxyDraft:
     disabled: bool = False
     description: str | None = None
     monitor_uri: str | None = None
-    #: replies in place of the built-in ones, by status
-    errors: dict[int, ReplySpec] = field(default_factory=dict)
+    #: lines that say what is sent in place of the built-in replies, in their order
+    errors: list[ErrorLine] = field(default_factory=list)
+    #: what they come to, see `keywords_errors.resolve`
+    error_replies: dict[int, ReplySpec] = field(default_factory=dict)
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
@@ -229,6 +306,18 @@ class ProxyDraft:
             elif isinstance(value, ServerDraft):
                 value = replace(value)
             setattr(self, item.name, value)
+
+    def _freeze_rules(self) -> ProxyRules:
+        captures = Captures(
+            tuple(self.request_captures), tuple(self.response_captures), self.cookie_capture
+        )
+        header = self.unique_id_header
+        return replace(
+            self.rules.freeze(),
+            captures=captures if captures != Captures() else None,
+            formats=self.formats,
+            unique_id_header=None if header is None else os.fsencode(header),
+        )
 
     @property
     def is_frontend(self) -> bool:
@@ -267,6 +356,7 @@ class ProxyDraft:
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,
+            originalto=self.originalto,
             logs=tuple(logs),
             log_tag=self.log_tag,
             retries=self.retries,
@@ -281,9 +371,9 @@ class ProxyDraft:
             monitor_uri=None if self.monitor_uri is None else os.fsencode(self.monitor_uri),
             source=self.source,
             forced_id=self.id is not None,
-            rules=self.rules.freeze(),
+            rules=self._freeze_rules(),
             stick_table=self.stick_table,
-            errors=dict(self.errors),
+            errors=self.error_replies,
             cookie=self.cookie,
             **self.keepalive_probes,
         )
@@ -347,6 +437,8 @@ class GlobalDraft:
     tune: dict[str, int | str | bool] = field(default_factory=dict)
     disabled_features: set[str] = field(default_factory=set)
     unix_bind: dict[str, object] = field(default_factory=dict)
+    #: `expose-experimental-directives`
+    experimental: bool = False
 
     def freeze(self) -> GlobalSettings:
         sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)

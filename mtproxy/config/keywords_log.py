@@ -1,17 +1,19 @@
-"""`log` in global and proxies, with its targets, formats, facilities and levels (manual 4.2).
+"""`log` in global and proxies, with its targets, formats, facilities and levels; log formats.
 
-Exports `KEYWORDS`.
+Manual 4.2, 8.2. Exports `KEYWORDS`.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Final
 
 from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import Address, AddressKind, LogSettings, SampleSettings
 from mtproxy.config.context import Context
+from mtproxy.config.drafts import FormatText, ProxyDraft
 from mtproxy.config.model import (
     FRONT,
     GLOBAL,
@@ -199,14 +201,56 @@ def _log_send_hostname(ctx: Context, st: Statement) -> None:
     ctx.global_.values["log_send_hostname"] = st.arg(1)
 
 
+def _format(ctx: Context, st: Statement) -> None:
+    """A log format; what it means is looked at when the whole proxy is known."""
+    name = st.words[0]
+    text = st.required(1, "a log format")
+    if len(st.words) > 2:
+        raise ConfigError(
+            f"'{name}' expects only one argument, don't forget to escape spaces!", word=st.words[2]
+        )
+    proxy = ctx.proxy
+    before = name if name in proxy.format_texts else ""
+    if name == "log-format":
+        before = format_statement(proxy)
+        proxy.options -= LOG_OPTIONS
+        proxy.log_format = "custom"
+    if before and proxy.kind == "defaults" and name in ("log-format", "error-log-format"):
+        warn_overridden(ctx, st, name, before)
+    column = st.columns[1] if len(st.columns) > 1 else 0
+    proxy.format_texts[name] = FormatText(text, st.location, column)
+
+
+#: the options that choose a log format
+LOG_OPTIONS: Final = frozenset({"httplog", "httplog-clf", "httpslog", "tcplog"})
+
+
+def format_statement(proxy: ProxyDraft) -> str:
+    """The statement that chose the log format so far, as it is written; empty without one."""
+    name = proxy.log_format
+    if name in ("", "custom"):
+        return "log-format" if name else ""
+    return "option " + name.replace("-", " ")
+
+
+def warn_overridden(ctx: Context, st: Statement, name: str, before: str) -> None:
+    """A second log format in a `defaults` section: HAProxy says so there alone."""
+    ctx.warn(st.location, f"'{name}' overrides previous '{before}' in 'defaults' section.")
+
+
+def _unique_id_header(ctx: Context, st: Statement) -> None:
+    ctx.proxy.unique_id_header = st.required(1, "a header name")
+    st.at_most(1)
+
+
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("log", PROXY | {GLOBAL}, _log, negatable=True),
     Keyword("log-tag", PROXY | {GLOBAL}, _log_tag),
     Keyword("log-send-hostname", IN_GLOBAL, _log_send_hostname),
-    Keyword("log-format", FRONT, None, Support.LATER, "log formats"),
-    Keyword("log-format-sd", FRONT, None, Support.LATER, "log formats"),
-    Keyword("error-log-format", FRONT, None, Support.LATER, "log formats"),
+    Keyword("log-format", FRONT, _format),
+    Keyword("log-format-sd", FRONT, _format),
+    Keyword("error-log-format", FRONT, _format),
     Keyword("log-steps", FRONT, None, Support.LATER, "log formats"),
-    Keyword("unique-id-format", FRONT, None, Support.LATER, "log formats"),
-    Keyword("unique-id-header", FRONT, None, Support.LATER, "log formats"),
+    Keyword("unique-id-format", FRONT, _format),
+    Keyword("unique-id-header", FRONT, _unique_id_header),
 )

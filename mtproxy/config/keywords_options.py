@@ -11,12 +11,11 @@ import ipaddress
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import ForwardFor
 from mtproxy.config.context import Context
+from mtproxy.config.keywords_log import LOG_OPTIONS, format_statement, warn_overridden
 from mtproxy.config.model import BACK, FRONT, PROXY, Keyword, Parser, Statement, Support, integer
 
 #: at most one of these holds; the last one wins (manual 4., "connection modes")
 HTTP_CONNECTION_MODES = frozenset({"httpclose", "http-server-close", "http-keep-alive"})
-
-_LOG_FORMATS = frozenset({"httplog", "httplog-clf", "tcplog"})
 
 
 def _flag(ctx: Context, st: Statement) -> None:
@@ -41,7 +40,7 @@ def _accepted(ctx: Context, st: Statement) -> None:
 
 
 def _log_format(ctx: Context, st: Statement) -> None:
-    """`option httplog [clf]` and `option tcplog`: the last one wins."""
+    """`option httplog [clf]`, `httpslog` and `tcplog`: the last one wins."""
     name = st.words[1]
     if name == "httplog" and st.arg(2) == "clf":
         st.at_most(1, taken=2)
@@ -49,9 +48,13 @@ def _log_format(ctx: Context, st: Statement) -> None:
     else:
         st.at_most(0, taken=2)
     proxy = ctx.proxy
-    proxy.options -= _LOG_FORMATS
+    before = format_statement(proxy)
+    if before and proxy.kind == "defaults":
+        warn_overridden(ctx, st, " ".join(st.words), before)
+    proxy.options -= LOG_OPTIONS
     proxy.options.add(name)
     proxy.log_format = name
+    proxy.format_texts.pop("log-format", None)
 
 
 def _tcpka(ctx: Context, st: Statement) -> None:
@@ -82,25 +85,35 @@ def _redispatch(ctx: Context, st: Statement) -> None:
 
 def _forwardfor(ctx: Context, st: Statement) -> None:
     """`option forwardfor [except NET] [header NAME] [if-none]`."""
-    header = b"x-forwarded-for"
+    ctx.proxy.forwardfor = _address_header(st, "forwardfor", b"x-forwarded-for")
+
+
+def _originalto(ctx: Context, st: Statement) -> None:
+    """`option originalto [except NET] [header NAME]`."""
+    ctx.proxy.originalto = _address_header(st, "originalto", b"x-original-to")
+
+
+def _address_header(st: Statement, name: str, header: bytes) -> ForwardFor:
+    supported = "'except' and 'header'"
+    if name == "forwardfor":
+        supported = "'except', 'header' and 'if-none'"
     except_net: str | None = None
     if_none = False
     position = 2
     while position < len(st.words):
         word = st.words[position]
-        if word == "if-none":
+        if word == "if-none" and name == "forwardfor":
             if_none = True
             position += 1
             continue
         if word not in ("except", "header"):
             raise ConfigError(
-                "'option forwardfor' only supports 'except', 'header' and 'if-none'"
-                f" (got '{word}')",
+                f"'option {name}' only supports {supported} (got '{word}')",
                 word=word,
             )
         value = st.arg(position + 1)
         if not value:
-            raise ConfigError(f"'option forwardfor {word}' expects an argument", word=word)
+            raise ConfigError(f"'option {name} {word}' expects an argument", word=word)
         if word == "header":
             header = _header_name(value)
         else:
@@ -108,11 +121,11 @@ def _forwardfor(ctx: Context, st: Statement) -> None:
                 except_net = str(ipaddress.ip_network(value, strict=False))
             except ValueError:
                 raise ConfigError(
-                    f"'option forwardfor except' expects an address or network (got '{value}')",
+                    f"'option {name} except' expects an address or network (got '{value}')",
                     word=value,
                 ) from None
         position += 2
-    ctx.proxy.forwardfor = ForwardFor(header, except_net, if_none)
+    return ForwardFor(header, except_net, if_none)
 
 
 def _header_name(text: str) -> bytes:
@@ -157,10 +170,12 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("http-server-close", PROXY, _connection_mode),
     _option("httpclose", PROXY, _connection_mode),
     _option("httplog", FRONT, _log_format, negatable=False),
+    _option("httpslog", FRONT, _log_format, negatable=False),
     _option("log-health-checks", BACK),
     _option("log-separate-errors", FRONT),
     _option("logasap", FRONT),
     _option("nolinger", PROXY),
+    _option("originalto", PROXY, _originalto, negatable=False),
     _option("persist", BACK),
     _option("redispatch", BACK, _redispatch),
     _option("socket-stats", FRONT),
@@ -194,12 +209,10 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("http-restrict-req-hdr-names", PROXY, "header name filtering"),
     _later("http-use-proxy-header", FRONT, "the Proxy-Connection header"),
     _later("httpchk", BACK, "HTTP health checks"),
-    _later("httpslog", FRONT, "TLS"),
     _later("idle-close-on-response", FRONT, "delayed close of idle connections"),
     _later("independent-streams", PROXY, "independent timeouts per direction"),
     _later("ldap-check", BACK, "protocol health checks"),
     _later("mysql-check", BACK, "protocol health checks"),
-    _later("originalto", PROXY, "the X-Original-To header"),
     _later("pgsql-check", BACK, "protocol health checks"),
     _later("prefer-last-server", BACK, "server affinity of kept-alive clients"),
     _later("redis-check", BACK, "protocol health checks"),

@@ -42,7 +42,7 @@ _TLS = "tunes TLS, whose keywords are refused"
 _H2 = "tunes HTTP/2, which is refused"
 _QUIC = "tunes QUIC, which is refused"
 _LUA = "tunes Lua, which is refused"
-_VARS = "limits variables, which are refused"
+_VARS = "limits variables of health checks, which set none"
 _COMP = "tunes compression, which is refused"
 _MEMORY = "the memory allocator is Python's"
 _ALLOC = "buffers are allocated by Python, one by one"
@@ -98,7 +98,7 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.h2.max-concurrent-streams", "int", no_effect=_H2),
     Tune("tune.h2.max-frame-size", "size", no_effect=_H2),
     Tune("tune.h2.zero-copy-fwd-send", "switch", no_effect=_H2),
-    Tune("tune.http.cookielen", "int", no_effect="limits cookie captures, which are refused"),
+    Tune("tune.http.cookielen", "int", 1, 1 << 20),
     Tune("tune.idle-pool.shared", "text", no_effect=_SHARED),
     Tune("tune.idletimer", "time", no_effect="TLS records are not sized, TLS is refused"),
     Tune("tune.listener.default-shards", "text", no_effect="every thread accepts on a listener"),
@@ -161,11 +161,11 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.stick-counters", "int", no_effect="counts stick counters, which are refused"),
     Tune("tune.takeover-other-tg-connections", "text", no_effect=_SHARED),
     Tune("tune.vars.check-max-size", "size", no_effect=_VARS),
-    Tune("tune.vars.global-max-size", "size", no_effect=_VARS),
-    Tune("tune.vars.proc-max-size", "size", no_effect=_VARS),
-    Tune("tune.vars.reqres-max-size", "size", no_effect=_VARS),
-    Tune("tune.vars.sess-max-size", "size", no_effect=_VARS),
-    Tune("tune.vars.txn-max-size", "size", no_effect=_VARS),
+    Tune("tune.vars.global-max-size", "size"),
+    Tune("tune.vars.proc-max-size", "size"),
+    Tune("tune.vars.reqres-max-size", "size"),
+    Tune("tune.vars.sess-max-size", "size"),
+    Tune("tune.vars.txn-max-size", "size"),
     Tune("tune.zlib.memlevel", "int", 1, 9, no_effect=_COMP),
     Tune("tune.zlib.windowsize", "int", 8, 15, no_effect=_COMP),
 )

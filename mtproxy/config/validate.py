@@ -15,9 +15,11 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_sticktable
+from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.logformats import read_formats
 
 #: addresses that have no port
 _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
@@ -34,17 +36,21 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
+        _check_mode(ctx, proxy)
+        read_formats(ctx, proxy)
+        check_cookie_capture(ctx, proxy)
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
+        proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
-        _check_mode(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
 
@@ -140,12 +146,22 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return {one.name for one in ctx.proxies if one.is_frontend}
         case "proxy":
             return ctx.proxies_by_name
+        case "userlist":
+            return ctx.userlists
+        case "http-errors":
+            return ctx.http_errors
         case "table":
             return keywords_sticktable.tables(ctx)
         case "server":
             backends = [one for one in ctx.proxies if one.is_backend]
             paths = [f"{one.name}/{server}" for one in backends for server in one.servers_by_name]
             return {*paths, *proxy.servers_by_name}
+        case "event sink":
+            return {*BUILT_IN_SINKS, *(ring.name for ring in ctx.rings)}
+        case "request capture":
+            return {str(number) for number in range(len(proxy.request_captures))}
+        case "response capture":
+            return {str(number) for number in range(len(proxy.response_captures))}
     return None
 
 
@@ -193,6 +209,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.forwardfor is not None:
         ignored.append("option forwardfor")
         proxy.forwardfor = None
+    if proxy.originalto is not None:
+        ignored.append("option originalto")
+        proxy.originalto = None
     if proxy.monitor_uri is not None and proxy.is_frontend:
         ignored.append("monitor-uri")
         proxy.monitor_uri = None
@@ -304,7 +323,16 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))
     rings = tuple(ring.freeze() for ring in ctx.rings)
-    return Settings(global_, tuple(proxies), files, dict(ctx.environ), rings, patterns=ctx.patterns)
+    return Settings(
+        global_,
+        tuple(proxies),
+        files,
+        dict(ctx.environ),
+        rings,
+        userlists=ctx.users,
+        http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
+        patterns=ctx.patterns,
+    )
 
 
 def has_listener(settings: Settings) -> bool:

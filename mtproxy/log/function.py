@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.log import syslog
 from mtproxy.log.sampling import ThreadSampling, table_of
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Sender
 
 type Send = Callable[[bytes], object]
+
+
+#: how a head ends that has structured data and says nothing there
+NO_DATA: Final = "- "
+
+
+@dataclass(slots=True)
+class Line:
+    """What a frontend's lines say: expressions of `r`, the record.
+
+    `structured` is the structured data of RFC 5424 heads, empty for none. `levels`: the level may
+    have been set for the transaction (`r.txn.log_level`).
+    """
+
+    text: str
+    structured: str = ""
+    levels: bool = False
 
 
 def log_nothing(record: LogRecord) -> None:
@@ -69,19 +86,19 @@ class _Run:
 
 def generate(
     senders: Sequence[Sender],
-    line: str,
+    line: Line,
     names: dict[str, Any],
     options: frozenset[str],
     samples: ThreadSampling | None,
     *,
     batched: bool,
 ) -> Callable[[LogRecord], None]:
-    """`line` is the expression of the text, `names` what it uses; `options` the frontend's.
+    """`names`: what the expressions of `line` use; `options`: the frontend's.
 
     With `batched`, messages wait in their targets for the end of the turn.
     """
     writer = _Writer(senders, line, names, options, samples, batched=batched)
-    if not writer.runs:
+    if not writer.runs and not line.levels:
         return log_nothing
     # exec() of our own generated source, see `rules.logformat.code`
     exec(code.compiled("\n".join(writer.source()), "exec"), names)  # noqa: S102
@@ -95,7 +112,7 @@ class _Writer:
     def __init__(
         self,
         senders: Sequence[Sender],
-        line: str,
+        line: Line,
         names: dict[str, Any],
         options: frozenset[str],
         samples: ThreadSampling | None,
@@ -153,6 +170,14 @@ class _Writer:
             body.append("    if r.null: return")
         if "dontlog-normal" in self.options:
             body.append(f"    if not ({_FAILED}): return")
+        if self.line.levels:
+            self.names["at_level"] = self._at_level
+            structured = self.line.structured or "''"
+            body.append("    if r.txn.log_level is not None:")
+            body.append(f"        at_level(r.txn.log_level, {self.line.text}, {structured})")
+            body.append("        return")
+        if not self.runs:
+            return body
         if self.separate:
             # every line is a failed one where normal ones are not logged
             failed = "1" if "dontlog-normal" in self.options else f"bool({_FAILED})"
@@ -161,8 +186,10 @@ class _Writer:
         body += [
             "    now = time()",
             "    if not (heads.since <= now < heads.until): heads.refresh(now)",
-            f"    text = {self.line}",
+            f"    text = {self.line.text}",
         ]
+        if self.line.structured:
+            body.append(f"    data = {self.line.structured} + ' '")
         #: what every message needs is made where it is first needed, once
         common = {run.dress for run in self.runs if run.certain}
         made: set[tuple[object, ...]] = set()
@@ -172,6 +199,17 @@ class _Writer:
                 body += self._bytes(run, "    ")
             body += self._sending(run, run.dress in made)
         return body
+
+    def _at_level(self, level: int, text: str, structured: str) -> None:
+        """Send a message whose level a rule has set; -1: nobody gets it."""
+        if level < 0:
+            return
+        skipped = self.samples.skipped(level) if self.samples is not None else ()
+        if structured:
+            structured += " "
+        for number, sender in enumerate(self.senders):
+            if number not in skipped:
+                sender.send(level, text, structured)
 
     def _choice(self) -> Iterator[str]:
         """Draw tickets, look the senders up, and leave when there is none."""
@@ -250,6 +288,8 @@ class _Writer:
             name = f"fresh{run.first}"
             self.names[name] = _fresh_head(sender, self.levels)
             head = f"{name}({'k' if self.separate else '0'}, now)"
+            if self.line.structured and sender.structured:
+                head += f"[:-{len(NO_DATA)}] + data"
         elif self.separate:
             head = f"heads[{run.first} + {len(self.senders)} * k]"
         else:
@@ -263,7 +303,7 @@ class _Writer:
                 f"{indent}if len({data}) > {sender.whole}: {data} = {data}[:{sender.whole}]",
             ]
         return [
-            f"{indent}{data} = f'{{{head}}}{{text}}\\n'.encode('utf-8', 'surrogateescape')",
+            f"{indent}{data} = f'{{({head})}}{{text}}\\n'.encode('utf-8', 'surrogateescape')",
             f"{indent}if len({data}) > {sender.maximum}:"
             f" {data} = {data}[:{sender.maximum - 1}] + b'\\n'",
         ]

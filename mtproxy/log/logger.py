@@ -16,16 +16,22 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mtproxy.base.settings import LogSettings
 from mtproxy.log import sampling, syslog, targets
-from mtproxy.log.function import generate, log_nothing
+from mtproxy.log.function import NO_DATA, Line, generate, log_nothing
 from mtproxy.log.ring import Ring, RingTarget
+from mtproxy.rules.keeping import unique_id
 from mtproxy.rules.logformat import code
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import parse_pieces
 from mtproxy.rules.logformat.record import LogRecord
+from mtproxy.rules.logformat.strings import sample_texts
+
+if TYPE_CHECKING:
+    from mtproxy.base.ruleset import Format
+    from mtproxy.rules.build import Build
 
 DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
@@ -35,6 +41,7 @@ DEFAULT_TAG = "mtproxy"
 NAMED_FORMATS = {
     "httplog": code.HTTPLOG,
     "httplog-clf": code.CLFLOG,
+    "httpslog": code.HTTPSLOG,
     "tcplog": code.TCPLOG,
 }
 
@@ -81,6 +88,24 @@ class ThreadLogs:
                 target = RingTarget(self.rings[log.ring], self.tid)
             self._targets[key] = target
         return target
+
+    def sink(self, name: str) -> Callable[[str], None]:
+        """The function that writes a text to a ring, "stdout" or "stderr". Owner thread.
+
+        Rings put their format's head before it, with severity and facility 0. Raises OSError.
+        """
+        ring = self.rings.get(name)
+        if ring is None:
+            target = self.target(LogSettings(None, stdio=name))
+            return lambda text: target.send(text.encode("utf-8", "surrogateescape") + b"\n")
+        target = self.target(LogSettings(None, ring=name))
+        head_now = syslog.HeadWriter(ring.format, 0, "-", 0, self.hostname).head_now
+        most = ring.maxlen
+
+        def write(text: str) -> None:
+            target.send((head_now(0) + text).encode("utf-8", "surrogateescape")[:most])
+
+        return write
 
     def flush(self) -> None:
         """Send what the turn has logged. Owner thread, at the end of each turn of its loop."""
@@ -139,17 +164,27 @@ class Sender:
     def precise(self) -> bool:
         return self._heads.precise
 
+    @property
+    def structured(self) -> bool:
+        """Its heads end with structured data (RFC 5424)."""
+        return self._heads.structured
+
     def wants(self, level: int) -> bool:
         return level <= self.level
 
     def head(self, level: int, now: float) -> str:
         return self._heads.head(max(level, self.minimum), now)
 
-    def send(self, level: int, text: str) -> None:
-        """Send `text` (without newline) at `level` if the line asks for that level."""
+    def send(self, level: int, text: str, structured: str = "") -> None:
+        """Send `text` (without newline) at `level` if the line asks for that level.
+
+        `structured`: what stands for the structured data of a head that has such.
+        """
         if level > self.level:
             return
         head, limit = self.head(level, time()), self.maximum - 1
+        if structured and self.structured:
+            head = head[: -len(NO_DATA)] + structured
         if self.whole:
             message = head.encode("utf-8", "surrogateescape")
             message += text.encode("utf-8", "surrogateescape")[:limit]
@@ -178,7 +213,11 @@ def sampling_of(
 
 
 def send_text(
-    senders: Sequence[Sender], level: int, text: str, samples: sampling.ThreadSampling | None = None
+    senders: Sequence[Sender],
+    level: int,
+    text: str,
+    samples: sampling.ThreadSampling | None = None,
+    structured: str = "",
 ) -> None:
     """Send a message of the program itself (a server's change of state, a start, an error).
 
@@ -187,7 +226,7 @@ def send_text(
     skipped = samples.skipped(level) if samples is not None else ()
     for number, sender in enumerate(senders):
         if number not in skipped:
-            sender.send(level, text)
+            sender.send(level, text, structured)
 
 
 class Logger:
@@ -239,7 +278,10 @@ def make_logger(
     mode: str = "http",
     options: frozenset[str] = frozenset(),
     log_format: str = "",
+    formats: Mapping[str, Format] | None = None,
+    build: Build | None = None,
     captures: bool = False,
+    levels: bool = False,
     uri_length: int = code.DEFAULT_URI_LENGTH,
     thread_logs: ThreadLogs | None = None,
     next_log_number: Callable[[], int] | None = None,
@@ -248,8 +290,11 @@ def make_logger(
     """Build the logger of a frontend for the calling thread.
 
     `logs`: the frontend's `log` lines with `log global` already replaced by the global ones.
-    `log_format`: see `format_text`. `options`: names of its boolean options, of which logasap,
-    dontlognull, dontlog-normal and log-separate-errors matter here. `captures`: whether it has
+    `log_format`: see `format_text`. `formats`: what `log-format` and `log-format-sd` were
+    understood as; `build` makes functions of their expressions. `levels`: rules may set the level
+    of a transaction, or silence it (`set-log-level`). `options`: names of its boolean options, of
+    which logasap, dontlognull, dontlog-normal and log-separate-errors matter here. `captures`:
+    whether it has
     `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
     threads. `shared_samples`: what `sampling_of` made of `logs` for all threads; without it this
     logger samples for itself. Raises FormatError, OSError, ValueError.
@@ -264,16 +309,37 @@ def make_logger(
         shared_samples = sampling_of(logs)
     if shared_samples is not None:
         samples = sampling.ThreadSampling(shared_samples, thread_logs.tid)
-    pieces = parse_pieces(format_text(log_format, mode), http=mode == "http")
-    line = code.expression_source(pieces, logasap=logasap, captures=captures)
+    formats = formats or {}
     context = code.FormatContext(
         thread_logs.dates,
         pid=pid,
         hostname=thread_logs.hostname or socket.gethostname(),
         uri_length=uri_length,
         next_log_number=next_log_number,
+        **({"unique_id": unique_id} if "unique-id-format" in formats else {}),
     )
     names = code.namespace(context)
+
+    def source(name: str, prefix: str) -> str:
+        """The expression for the text of a format; what it calls is added to `names`."""
+        fmt = formats.get(name)
+        if fmt is None:
+            return ""
+        parts: tuple[Any, ...] = fmt.pieces
+        if fmt.samples:
+            assert build is not None
+            functions = sample_texts(parts, build)
+            names.update({prefix + called: one for called, one in functions.items()})
+        return code.expression_source(
+            parts, logasap=logasap, captures=captures, samples=prefix + "s"
+        )
+
+    line = Line(source("log-format", "line_"), levels=levels)
+    if not line.text:
+        pieces = parse_pieces(format_text(log_format, mode), http=mode == "http")
+        line.text = code.expression_source(pieces, logasap=logasap, captures=captures)
+    if any(sender.structured for sender in senders):
+        line.structured = source("log-format-sd", "data_")
     log = generate(senders, line, names, options, samples, batched=thread_logs.batched)
     return Logger(senders, log, logasap=logasap, samples=samples)
 

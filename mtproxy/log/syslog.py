@@ -65,12 +65,13 @@ def facility_number(name: str) -> int:
 class HeadWriter:
     """Writes the head of every message of one sender with one format, facility and tag."""
 
-    __slots__ = ("_after", "_dates", "_facility", "_format", "precise")
+    __slots__ = ("_after", "_dates", "_facility", "_format", "precise", "structured")
 
     def __init__(self, log_format: str, facility: int, tag: str, pid: int, hostname: str) -> None:
         self._format = log_format
         self._facility = facility
         self.precise = log_format in PRECISE
+        self.structured = log_format == "rfc5424"
         match log_format:
             case "local":
                 pattern, self._after = "{mon} {day_padded} {clock} ", f"{tag}[{pid}]: "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, PatternFile, PatternSpec, Term
-from mtproxy.rules import patterns, places, registry
+from mtproxy.rules import lookup, patterns, places
 from mtproxy.rules.casts import can_cast
 from mtproxy.rules.expression import build_every, build_expression, parse_expression
 from mtproxy.rules.types import Type, Value
@@ -94,7 +94,7 @@ def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
     inner = replace(reader, words=words[:1] if keyword in _KEYWORDS else words, position=0)
     expression = parse_expression(inner, acl=True)
     inner.words = words
-    entry = registry.FETCHES[expression.fetch.name]
+    entry = lookup.fetches()[expression.fetch.name]
     match = None if expression.converters else entry.match
     kind = Type(expression.type)
     rest = words[inner.position :]

@@ -28,6 +28,7 @@ _NAMES = {
     ArgKind.PROXY: "proxy",
     ArgKind.TABLE: "table",
     ArgKind.USERLIST: "userlist",
+    ArgKind.SINK: "event sink",
 }
 _MAY_BE_EMPTY = (ArgKind.STR, *_NAMES)
 _integer = re.compile(r"[+-]?[0-9]*").fullmatch
@@ -144,7 +145,7 @@ def _argument(
         return None
     if number < len(given) - 1:
         raise ConfigError(f"'{spec.kind}' expected, but got nothing")
-    return 0 if spec.kind is ArgKind.SINT and number else None
+    return 0 if spec.kind in (ArgKind.SINT, ArgKind.PLACE) and number else None
 
 
 def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
@@ -171,10 +172,16 @@ def _value(kind: ArgKind, text: str, name: str, reader: RuleReader) -> object:
             return check_variable(text)
         case ArgKind.OPERAND:
             return _operand(text)
+        case ArgKind.PLACE:
+            if not text:
+                raise ConfigError("expects an integer or a variable name")
+            return _operand(text)
         case ArgKind.SERVER:
             backend, slash, server = text.rpartition("/")
             reader.refer("server", text, text)
             return (backend if slash else "", server)
+        case ArgKind.REGEX if not text:
+            raise ConfigError("expects a regular expression")
         case ArgKind.REGEX | ArgKind.MAP:
             return text
     reader.refer(_NAMES[kind], text, text or name)

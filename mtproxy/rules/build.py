@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, ProxyRules, Rule
-from mtproxy.rules import registry
+from mtproxy.rules import lookup
 from mtproxy.rules.acl import Undecided, build_condition, build_undecided
 from mtproxy.rules.expression import build_expression
 from mtproxy.rules.patterns.store import PatternStore
@@ -56,7 +56,7 @@ class BuiltRule:
         if rule.condition is not None:
             self.test = build.condition(rule.condition)
             self.undecided = build.undecided(rule.condition)
-        entry = registry.ACTIONS[rule.action]
+        entry = lookup.actions()[rule.action]
         assert entry.build is not None
         self.act: Act = entry.build(rule.args, build)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Call, Expression
-from mtproxy.rules import registry
+from mtproxy.rules import lookup
 from mtproxy.rules.arguments import split_call, typed
 from mtproxy.rules.casts import can_cast, cast, dynamic
 from mtproxy.rules.patterns.methods import PatternError
@@ -31,7 +31,23 @@ if TYPE_CHECKING:
 def parse_expression(
     reader: RuleReader, to: Type | None = None, *, acl: bool = False
 ) -> Expression:
-    """The expression at the reader's cursor, which moves behind it. Raises ConfigError."""
+    """The expression at the reader's cursor, which moves behind it. Raises ConfigError, which says
+    where in the expression it went wrong.
+    """
+    try:
+        return _parse(reader, to, acl=acl)
+    except ConfigError as error:
+        title = f"'{reader.title}' : "
+        place = f" (at character {error.offset + 1} of '{error.word}')" if error.offset else ""
+        raise ConfigError(
+            f"{title}{error.message.removeprefix(title)}{place}",
+            word=error.word,
+            suggestion=error.suggestion,
+            offset=error.offset,
+        ) from None
+
+
+def _parse(reader: RuleReader, to: Type | None, *, acl: bool) -> Expression:
     word = reader.value("a sample fetch")
     call = split_call(word, 0)
     name = call.name
@@ -47,11 +63,11 @@ def parse_expression(
 
 def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
     """The table's entry, if it can be used where the reader stands. Raises ConfigError."""
-    fetch = registry.FETCHES.get(name)
+    fetch = lookup.fetches().get(name)
     if acl and fetch is not None and fetch.acl is not None:
-        fetch = registry.FETCHES[fetch.acl]
+        fetch = lookup.fetches()[fetch.acl]
     if fetch is None or (fetch.acl_only and not acl):
-        known = [one for one, entry in registry.FETCHES.items() if acl or not entry.acl_only]
+        known = [one for one, entry in lookup.fetches().items() if acl or not entry.acl_only]
         raise ConfigError(
             f"'{reader.title}' : unknown fetch method '{name}'",
             word=word,
@@ -78,7 +94,7 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
     while True:
         if at >= len(word):
             name = reader.peek().partition("(")[0].partition(",")[0]
-            if name not in registry.CONVERTERS:
+            if name not in lookup.converters():
                 return calls, kind
             word, at = reader.next(), 0
         elif word[at] == ",":
@@ -95,12 +111,12 @@ def _converters(reader: RuleReader, word: str, at: int, kind: Type) -> tuple[lis
         start = at
         call = split_call(word, at)
         name, at = call.name, call.end
-        converter = registry.CONVERTERS.get(name)
+        converter = lookup.converters().get(name)
         if converter is None:
             raise ConfigError(
                 f"'{reader.title}' : unknown converter '{name}'",
                 word=word,
-                suggestion=nearest(name, registry.CONVERTERS),
+                suggestion=nearest(name, lookup.converters()),
                 offset=start,
             )
         if converter.later is not None:
@@ -149,7 +165,7 @@ _GOOD_ENOUGH: Final = frozenset(
 
 def build_expression(expression: Expression, build: Build, to: Type | None = None) -> Evaluate:
     """This thread's function for an expression, its result cast to `to`."""
-    fetch = registry.FETCHES[expression.fetch.name]
+    fetch = lookup.fetches()[expression.fetch.name]
     if fetch.make is not None:
         value = fetch.make(expression.fetch.args, build)
     else:
@@ -164,7 +180,7 @@ def build_every(expression: Expression, build: Build, to: Type | None = None) ->
     None where there is but one: `build_expression` is for that. What a converter refuses ends the
     list, as in HAProxy.
     """
-    fetch = registry.FETCHES[expression.fetch.name]
+    fetch = lookup.fetches()[expression.fetch.name]
     if fetch.every is None:
         return None
     every = fetch.every(expression.fetch.args, build)
@@ -193,12 +209,12 @@ def _steps(expression: Expression, kind: Type, build: Build, to: Type | None) ->
     """The converters behind a fetch that gives `kind`, with the casts between them."""
     steps: list[Convert] = []
     for call in expression.converters:
-        converter = registry.CONVERTERS[call.name]
+        converter = lookup.converters()[call.name]
         assert converter.make is not None
         if (kind, converter.takes) not in _GOOD_ENOUGH:
             steps += _cast_step(kind, converter.takes)
         steps.append(converter.make(call.args, build))
-        kind = converter.gives
+        kind = Type.ANY if converter.loose else converter.gives
     if to is not None:
         steps += _cast_step(kind, to)
     return steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtproxy.base.ruleset import AclLine, Term
-from mtproxy.rules import registry
+from mtproxy.rules import lookup
 
 if TYPE_CHECKING:
     from mtproxy.rules.reader import RuleReader
@@ -46,7 +46,7 @@ def term(reader: RuleReader, acl: str | AclLine, *, negated: bool) -> Term:
 
 
 def _usable(reader: RuleReader, line: AclLine) -> bool:
-    needs = registry.FETCHES[line.expression.fetch.name].needs
+    needs = lookup.fetches()[line.expression.fetch.name].needs
     return reader.point.missing(needs, reader.kind) is None
 
 

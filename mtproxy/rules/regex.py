@@ -137,9 +137,9 @@ def compile(pattern: str | bytes, ignore_case: bool = False) -> Regex:  # noqa: 
     """`pattern` for the calling thread. Raises RegexError."""
     text = pattern.encode("utf-8", "surrogateescape") if isinstance(pattern, str) else pattern
     key = (text, ignore_case)
-    program = _programs.get(key)
-    if program is None:
-        program = _programs.setdefault(key, _Program(text, ignore_case))
+    if key not in _programs:
+        _programs.setdefault(key, _Program(text, ignore_case))
+    program = _programs[key]
     return Regex(text, program)
 
 
@@ -168,8 +168,7 @@ class Regex:
             assert _pcre2 is not None
             assert program.code is not None
             self._data = _pcre2.match_data(MAX_GROUPS, None)
-            match = _bind(_pcre2, program.code, c_void_p(self._data))
-            self.search = lambda data: match(data) >= 0
+            match, self.search = _bind(_pcre2, program.code, c_void_p(self._data))
             self._groups = _pcre2_groups(_pcre2, match, self._data)
 
     def __del__(self) -> None:
@@ -206,8 +205,10 @@ class Regex:
             notbol = True
 
 
-def _bind(pcre2: _Pcre2, code: c_void_p, data: c_void_p) -> Callable[..., int]:
-    """A function that matches a subject; its result is negative where there is no match.
+def _bind(
+    pcre2: _Pcre2, code: c_void_p, data: c_void_p
+) -> tuple[Callable[[bytes, bool], int], Callable[[bytes], bool]]:
+    """A function whose result is negative where there is no match, and one that tells no more.
 
     The function object is the caller's own and has no argument types: ctypes then converts three
     times as fast. All pointers are objects made here, and a length fits a C int.
@@ -217,24 +218,25 @@ def _bind(pcre2: _Pcre2, code: c_void_p, data: c_void_p) -> Callable[..., int]:
     zero, none, notbol = c_size_t(0), c_uint32(0), c_uint32(_NOTBOL)
     (short, first), (medium, second), (_, third) = pcre2.contexts
 
-    def match(subject: bytes, behind: bool = False) -> int:
+    def match(subject: bytes, behind: bool) -> int:
         length = len(subject)
-        result: int = function(
-            code,
-            subject,
-            length,
-            zero,
-            notbol if behind else none,
-            data,
-            first if length <= short else second if length <= medium else third,
-        )
+        context = first if length <= short else second if length <= medium else third
+        flags = notbol if behind else none
+        result: int = function(code, subject, length, zero, flags, data, context)
         return result
 
-    return match
+    def search(subject: bytes) -> bool:
+        length = len(subject)
+        if length <= short:
+            found: int = function(code, subject, length, zero, none, data, first)
+            return found >= 0
+        return match(subject, False) >= 0
+
+    return match, search
 
 
 def _pcre2_groups(
-    pcre2: _Pcre2, match: Callable[..., int], data: int
+    pcre2: _Pcre2, match: Callable[[bytes, bool], int], data: int
 ) -> Callable[[bytes, bool], Groups | None]:
     vector = (c_size_t * (2 * MAX_GROUPS)).from_address(pcre2.ovector(data))
 

@@ -51,6 +51,9 @@ from mtproxy.rules.converters import (
     addresses as converters_addresses,
 )
 from mtproxy.rules.converters import (
+    captures as converters_captures,
+)
+from mtproxy.rules.converters import (
     crypto as converters_crypto,
 )
 from mtproxy.rules.converters import (
@@ -75,6 +78,9 @@ from mtproxy.rules.converters import (
     maps as converters_maps,
 )
 from mtproxy.rules.converters import (
+    mqtt as converters_mqtt,
+)
+from mtproxy.rules.converters import (
     numbers as converters_numbers,
 )
 from mtproxy.rules.converters import (
@@ -91,6 +97,9 @@ from mtproxy.rules.converters import (
 )
 from mtproxy.rules.converters import (
     variables as converters_variables,
+)
+from mtproxy.rules.converters import (
+    watching as converters_watching,
 )
 from mtproxy.rules.fetches import (
     captures as fetches_captures,
@@ -159,6 +168,7 @@ _ACTIONS_BY_FAMILY: Final[tuple[tuple[Action, ...], ...]] = (
 )
 _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_addresses.CONVERTERS,
+    converters_captures.CONVERTERS,
     converters_crypto.CONVERTERS,
     converters_dates.CONVERTERS,
     converters_encodings.CONVERTERS,
@@ -167,12 +177,14 @@ _CONVERTERS_BY_FAMILY: Final[tuple[tuple[Converter, ...], ...]] = (
     converters_json.CONVERTERS,
     converters_jwt.CONVERTERS,
     converters_maps.CONVERTERS,
+    converters_mqtt.CONVERTERS,
     converters_numbers.CONVERTERS,
     converters_protocols.CONVERTERS,
     converters_stick.CONVERTERS,
     converters_strings.CONVERTERS,
     converters_texts.CONVERTERS,
     converters_variables.CONVERTERS,
+    converters_watching.CONVERTERS,
 )
 _FETCHES_BY_FAMILY: Final[tuple[tuple[Fetch, ...], ...]] = (
     fetches_captures.FETCHES,

@@ -53,9 +53,11 @@ class ArgKind(StrEnum):
     TABLE = "table"  # str; empty: the current proxy's
     USERLIST = "userlist"  # str
     VARIABLE = "variable"  # str: "txn.name", checked
-    OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE
+    OPERAND = "integer or variable name"  # int of 64 bits, or str as VARIABLE; empty: 0
+    PLACE = "integer or variable"  # the same, but never empty
     REGEX = "regex"  # str
     MAP = "map"  # str: the file
+    SINK = "event sink"  # str: a ring, "stdout" or "stderr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class Converter:
     #: PatternError
     load: Callable[[tuple[Any, ...], RuleReader], tuple[Any, ...]] | None = None
     later: str | None = None
+    #: results may be of another type than `gives` says at load
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

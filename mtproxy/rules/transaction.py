@@ -24,6 +24,10 @@ class Transaction:
     txn_vars: dict[str, Any] | None = None
     req_vars: dict[str, Any] | None = None
     res_vars: dict[str, Any] | None = None
+    #: variables of the scope res may be set, those of req not any more
+    responding = False
+    #: %rt, once it has been asked for
+    serial = 0
     #: the head is the stream's own copy and differs from what was received
     own_req = False
     own_res = False
@@ -53,9 +57,6 @@ class Transaction:
     #: `set-timeout`: ms; None: as configured
     server_timeout: int | None = None
     tunnel_timeout: int | None = None
-    #: captured values by slot
-    captures: list[bytes | None] | None = None
-    res_captures: list[bytes | None] | None = None
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line
@@ -69,6 +70,8 @@ class Transaction:
     cookie_dates = (0, 0)
     #: the server was chosen by what the client brought, not by the algorithm
     direct = False
+    #: ... though it is down (`option persist`, `force-persist`)
+    sticks = False
     #: `ignore-persist`, `force-persist`
     ignore_persist = False
     force_persist = False
@@ -81,6 +84,11 @@ class Transaction:
     hints = b""
     #: a rule wants the client's connection to be closed behind the response
     close = False
+
+    def begin_response(self) -> None:
+        """The request has been dealt with: its variables are gone, those of the response begin."""
+        self.req_vars = None
+        self.responding = True
 
     def own_request(self, view: View) -> RequestHead:
         """The request's head as this stream's own, to be changed. There must be one."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import MutableSequence
+
     from mtproxy.http.h1_request import RequestHead
     from mtproxy.http.h1_response import ResponseHead
     from mtproxy.rules.endpoints import Endpoints
@@ -45,8 +47,6 @@ class View(Protocol):
     dst_text: tuple[str, int] | None
     #: what the addresses were before rules changed them; None: they did not
     endpoints: Endpoints | None
-    server_ip: str | None
-    server_port: int
     accept_ms: int
     retries: int
     #: no request came before on this connection
@@ -56,6 +56,13 @@ class View(Protocol):
     request: RequestHead | None
     response: ResponseHead | None
     may_change: bool
+    #: what logs show, see `rules.keeping`
+    request_line: bytes | None
+    captured_request_headers: MutableSequence[bytes | None] | tuple[()]
+    captured_response_headers: MutableSequence[bytes | None] | tuple[()]
+    request_cookie: bytes | None
+    response_cookie: bytes | None
+    unique_id: str | None
     #: variables of the session: name without scope -> value
     sess_vars: dict[str, Any] | None
     #: what the connection tracks in stick tables; None: nothing so far
@@ -71,3 +78,7 @@ class View(Protocol):
     def dst_ip(self) -> str: ...
     @property
     def dst_port(self) -> int: ...
+    @property
+    def server_ip(self) -> str | None: ...
+    @property
+    def server_port(self) -> int: ...

@@ -13,11 +13,12 @@ servers, the retries that the option names do, after the pause.
 from __future__ import annotations
 
 import errno
+import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
-from mtproxy.net.sockets import FAST_OPEN, peer_text, sockaddr, user_timeout_option
+from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
@@ -285,7 +286,8 @@ async def connect(stream: Stream) -> Connection:
             moved = _redispatch(stream)
         if not moved:
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
-            if not srv.shared.running or _may_redispatch(conf, conf.retries - left):
+            left_behind = not srv.shared.running and not stream.sticks
+            if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = _redispatch(stream)
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
@@ -300,11 +302,17 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    conn = open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
-    stream.server_ip, stream.server_port = peer_text(where)
-    return conn
+    if address.host in _ANY_HOST:
+        # where the client wanted to go, as rules may have changed it
+        host = stream.dst_ip
+        family, where = (
+            (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
+        )
+    return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
 
 
+#: a server without an address of its own
+_ANY_HOST = frozenset({"0.0.0.0", "::"})
 _PORTLESS = frozenset({AddressKind.UNIX, AddressKind.ABNS})
 
 

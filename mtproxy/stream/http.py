@@ -158,6 +158,8 @@ class HttpStream(HttpRules):
 
     def _log_unparsed(self) -> None:
         """Account for and log something that was no request."""
+        if self.room.ruled:
+            self.begin_rules(None)
         now = self.ctx.now
         counters = self.fe.counters
         counters.cum_req += 1
@@ -259,7 +261,7 @@ class HttpStream(HttpRules):
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
-            self.sconn = sconn
+            self.sconn = self.used = sconn
             sent_at = ctx.now
             if body is None:
                 self._send_head(sconn, head)
@@ -304,15 +306,17 @@ class HttpStream(HttpRules):
             if ruled:
                 if self.tracking is not None:
                     self.tracking.count_status(response.status)
+                if self.txn.own_req:
+                    response = self.method_changed(request, response)
                 if be.sticking is not None:
                     self.response = response
                     be.sticking.store(self)
                 if route.changes_responses:
                     response = await self.run_response_rules(route, response, received)
                     received = self.txn.res_received
-                    if self.txn.close:
-                        request = self.txn.own_request(self)
-                        request.keep_alive = request.usual = False
+                if self.txn.close:
+                    request = self.txn.own_request(self)
+                    request.keep_alive = request.usual = False
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay
@@ -401,13 +405,14 @@ class HttpStream(HttpRules):
             and mode != BODY_UNTIL_CLOSE
             and not self.up_failed
             and not ctx.stopping
-            and not (conf.httpclose or bconf.httpclose)
+            and not conf.httpclose
             and not (request.version == 10 and response.chunked)
         )
         if keep and request.version == 11 == response.version:
             out = response.message
         else:
-            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE
+            # who speaks 1.0 closes without being told
+            line = KEEP_ALIVE_LINE if keep else CLOSE_LINE if response.version == 11 else b""
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
         extra = b""
         body: Coming | None = None
@@ -533,7 +538,7 @@ class HttpStream(HttpRules):
         log = self.fe.log
         if log is not None:
             self.logged = True
-            self.note_loads(now)
+            self.note_loads(now, 1)
             log(self)
 
     def _account(self) -> None:

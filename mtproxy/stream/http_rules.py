@@ -45,8 +45,11 @@ class HttpRules(HttpExchange):
     __slots__ = ()
 
     # --- the request
-    def begin_rules(self, request: RequestHead, body: RequestBody | None = None) -> None:
-        """A transaction that rules will look at begins. `body`: where the request has one."""
+    def begin_rules(self, request: RequestHead | None, body: RequestBody | None = None) -> None:
+        """A transaction that rules will look at begins. `body`: where the request has one.
+
+        `request` is None for what was none: there are no rules for it, but its log line.
+        """
         self.txn = Transaction()
         if self.endpoints is not None:
             forget_changes(self)
@@ -55,6 +58,9 @@ class HttpRules(HttpExchange):
         self.response = None
         if body is not None:
             self._note_body(body)
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.begin(self)
 
     def _note_body(self, body: RequestBody) -> None:
         txn = self.txn
@@ -89,9 +95,12 @@ class HttpRules(HttpExchange):
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
                     await self._request_verdict(front.request, verdict)
+            if front.redirect:
+                await self._request_set(front.redirect)
             route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
+            self._leave_request()
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:
@@ -107,7 +116,19 @@ class HttpRules(HttpExchange):
                 self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+            if back.redirect:
+                await self._request_set(back.redirect)
+        if self.txn.pending is not None and self.txn.pending.cut:
+            raise Stop(0, "CR")
+        self._leave_request()
         return route
+
+    def _leave_request(self) -> None:
+        """The rules for the request are through."""
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.request_leaves(self)
+        self.txn.begin_response()
 
     async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
         """The frontend's content rules: who is refused has not sent a request yet."""
@@ -129,8 +150,12 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
+        keeper = self.room.keeper
+        if keeper is not None and not (isinstance(final, Answer) and not final.denied):
+            keeper.request_refused(self)
         if not isinstance(final, Answer):
             self._count_denied()
+            self.t_R = -1
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
@@ -144,6 +169,7 @@ class HttpRules(HttpExchange):
             raise Stop(0, "PR", final)
         if final.error:
             self._count_internal_error()
+            self.t_R = -1
             raise Stop(0, "PR", final)
         if final.bad:
             self.fe.counters.failed_req += 1
@@ -172,10 +198,13 @@ class HttpRules(HttpExchange):
     async def _tarpit(self, answer: Answer) -> None:
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
         ctx, task = self.ctx, self.task
-        until = ctx.now + self.conf.tarpit
+        started = ctx.now
+        until = started + self.conf.tarpit
         task.set_expire(until)
         while ctx.now < until and not self.client_gone:
             await park()
+        # the log takes the time for a wait in a queue
+        self.t_R, self.t_w = -1, ctx.now - started
         raise Stop(0, "PT", answer)
 
     # --- the response
@@ -187,14 +216,26 @@ class HttpRules(HttpExchange):
         `received` is what has been read behind its head; afterwards it is `txn.res_received`.
         """
         self.response = response
+        keeper = self.room.keeper
+        if keeper is not None:
+            keeper.response_comes(self)
         self.txn.res_received = received
         self._note_response_body(response)
+        if route.res_content:
+            verdict = evaluate(route.res_content, self)
+            if verdict is not None:
+                final = await run(route.res_content, self, verdict)
+                if final is not None:
+                    self._count_denied_response()
+                    raise Stop(0, "PD")
         for rules in route.response:
             verdict = evaluate(rules, self)
             if verdict is not None:
                 final = await run(rules, self, verdict)
                 if final is not None and final is not CLOSE_SERVER:
                     self._refuse_by_rule(final)
+        if keeper is not None:
+            keeper.response_leaves(self)
         bconf = self.bconf
         if bconf.persistence is not None and bconf.persistence.cookie is not None:
             bconf.persistence.cookie.write(self)
@@ -203,6 +244,23 @@ class HttpRules(HttpExchange):
         response = self.response
         if self.txn.own_res:
             response.seal()
+        return response
+
+    def method_changed(self, request: RequestHead, response: ResponseHead) -> ResponseHead:
+        """The response, where rules may have made another method of HEAD, or HEAD of another.
+
+        A client that asked with HEAD gets no body. Where the server sent none, because it was asked
+        with HEAD, the client cannot be told so but by the end of its connection.
+        """
+        asked_head = request.start_line.startswith(b"HEAD ")
+        if asked_head is not (request.method == b"HEAD"):
+            response = response.copy()
+            response.usual = False
+            if asked_head:
+                response.body = BODY_NONE
+                response.keep_alive = False
+            else:
+                self.txn.close = True
         return response
 
     def _note_response_body(self, response: ResponseHead) -> None:
@@ -261,9 +319,16 @@ class HttpRules(HttpExchange):
             task.set_expire(until)
             await park()
 
+    def _count_denied_response(self) -> None:
+        be, srv = self.be, self.srv
+        self.fe.counters.denied_resp += 1
+        if be is not None:
+            be.counters.denied_resp += 1
+        if srv is not None:
+            srv.counters.denied_resp += 1
+
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
-        be, srv = self.be, self.srv
         if final is DROP:
             self._count_denied()
             self.conn.vanish()
@@ -274,13 +339,7 @@ class HttpRules(HttpExchange):
                 raise Stop(0, "PH", final)
             if not final.denied:
                 raise Stop(0, "LH", final)
-        for counters in (
-            self.fe.counters,
-            be.counters if be else None,
-            srv.counters if srv else None,
-        ):
-            if counters is not None:
-                counters.denied_resp += 1
+        self._count_denied_response()
         if isinstance(final, Answer):
             raise Stop(0, "PH", final)
         # closed by a content rule for responses
@@ -289,6 +348,11 @@ class HttpRules(HttpExchange):
     def run_after_rules(self, sets: Sequence[Sequence[BuiltRule]]) -> bool:
         """The http-after-response rules, on `self.response`; whether they could do their work."""
         return not any(isinstance(evaluate(rules, self), Answer) for rules in sets)
+
+    @property
+    def sticks(self) -> bool:
+        """See Stream."""
+        return self.room.ruled and self.txn.sticks
 
     def note_redispatch(self) -> None:
         """The server that the client came back to did not answer."""
@@ -308,6 +372,8 @@ class HttpRules(HttpExchange):
         self.status = message.logged
         if message.silent:
             return b"", False
+        if self.room.ruled:
+            self.txn.begin_response()
         after = self._route().after if self.room.ruled else ()
         head = self._head_of(message)
         if after:
@@ -325,10 +391,10 @@ class HttpRules(HttpExchange):
         connection = b""
         if not keep:
             connection = CLOSE_LINE if message.version == 11 else b""
-        elif request.version == 10:
+        elif request.version == 10 or message.version == 10:
             connection = KEEP_ALIVE_LINE
         out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
-        if request.method == b"HEAD" or head.body == BODY_NONE:
+        if request.start_line.startswith(b"HEAD ") or head.body == BODY_NONE:
             return out, keep
         return out + message.body, keep
 

@@ -68,6 +68,7 @@ class Persistence:
             server = server or chosen
             txn.direct = server is not None
         if server is not None:
+            txn.sticks = self.persist or forced
             server.take()
         return server
 

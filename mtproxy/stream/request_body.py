@@ -2,7 +2,9 @@
 
 `RequestBody` holds what has been read of a body that rules may look at: `here` is what leaves with
 the head, in wire form; `rest` what stands behind the body once all of it is here; `coming` what a
-pump has to read, None when nothing is left. Owner thread only.
+pump has to read, None when nothing is left. A client that leaves meanwhile sets `cut`: rules go on
+with what is here, and no server hears of the request (`HttpRules.run_request_rules`). Owner thread
+only.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ type Coming = tuple[bytes, int, ChunkedReader | None]
 class RequestBody:
     """See the module. `payload` is the content so far, without chunk framing."""
 
-    __slots__ = ("_decoder", "_payload", "coming", "here", "rest")
+    __slots__ = ("_decoder", "_payload", "coming", "cut", "here", "rest")
 
     def __init__(
         self, request: RequestHead, here: bytes, rest: bytes, coming: Coming | None
@@ -36,6 +38,8 @@ class RequestBody:
         self.here = here
         self.rest = rest
         self.coming = coming
+        #: the client has gone before its body was complete
+        self.cut = False
         self._decoder = ChunkedReader() if request.chunked else None
         self._payload = b"".join(self._decoder.feed(here)) if self._decoder is not None else b""
 
@@ -78,9 +82,9 @@ async def wait_for_body(
     """Read until the body is complete, the buffer is full, or `at_least` bytes are here (0: all).
 
     Manual 4.2, `http-request wait-for-body`. Raises Stop: 408 at the tick `until`, 400 for what is
-    no body and for a client that leaves.
+    no body. A client that leaves ends the wait.
     """
-    if body.complete:
+    if body.complete or body.cut:
         return
     ctx, conn, task = stream.ctx, stream.conn, stream.task
     room = stream.conf.max_head - len(request.message)
@@ -100,7 +104,8 @@ async def wait_for_body(
             except OSError:
                 data = b""
             if not data:
-                raise Stop(400, "CR")
+                body.cut = True
+                break
             if not conn.ready & ENDED and len(data) < min(stream.conf.bufsize, room - have):
                 conn.ready &= ~IN
             try:

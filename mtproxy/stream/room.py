@@ -38,6 +38,7 @@ class FrontRoom:
         "cache",
         "conf",
         "frontend",
+        "keeper",
         "plain",
         "room",
         "route",
@@ -71,6 +72,7 @@ class FrontRoom:
     def set_rules(self, rules: SideRules | None) -> None:
         """The frontend's rules on this thread; its backends have theirs already."""
         self.rules = rules
+        self.keeper = None if rules is None else rules.keeper
         default = None if self.route.backend is None else self.route.backend.name
         self.routes.clear()
         self.route = self.route_to(default)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.rules.keeping import build_keeper
 from mtproxy.rules.verdict import ACCEPT, Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mtproxy.base.ruleset import Choice, ProxyRules
     from mtproxy.proxy.backend import Backend
     from mtproxy.rules.build import Build, BuiltRule
+    from mtproxy.rules.keeping import Keeper
     from mtproxy.rules.tables import Test
     from mtproxy.rules.view import View
     from mtproxy.stream.conf import BackConf, FrontConf
@@ -53,8 +55,10 @@ class SideRules:
         "connection",
         "content",
         "inspect_delay",
+        "keeper",
         "monitor_fail",
         "persist",
+        "redirect",
         "request",
         "res_content",
         "response",
@@ -70,12 +74,16 @@ class SideRules:
         self.content = build.rules(rules, "tcp-request content")
         self.res_content = build.rules(rules, "tcp-response content")
         self.request = build.rules(rules, "http-request")
+        #: behind `request`, even where that was left by `allow`
+        self.redirect = build.rules(rules, "redirect")
         self.response = build.rules(rules, "http-response")
         self.after = build.rules(rules, "http-after-response")
         self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
         self.use_server = tuple(BuiltChoice(choice, build) for choice in rules.use_server)
         self.persist = tuple((force, build.condition(test)) for force, test in rules.persist)
         self.monitor_fail = tuple(build.condition(one) for one in rules.monitor_fail)
+        #: what the log wants to be kept; of the frontend side
+        self.keeper: Keeper | None = build_keeper(build)
         #: ms; 0: rules about content do not wait for it
         self.inspect_delay = rules.inspect_delay or 0
         self.response_delay = rules.response_delay or 0
@@ -96,6 +104,7 @@ class Route:
         "changes_responses",
         "own",
         "plain",
+        "res_content",
         "response",
         "ruled",
         "rules",
@@ -126,23 +135,30 @@ class Route:
             or (bconf is not None and (bconf.buffer_request or bconf.persistence is not None))
         )
         self.usual = not (conf.logasap or conf.httpclose) and (
-            bconf is None or not (bconf.reuse_private or bconf.httpclose or bconf.close_server)
+            bconf is None or not (bconf.reuse_private or bconf.close_server)
         )
         self.plain = (
             conf.forwardfor is None
+            and conf.originalto is None
             and not conf.httpclose
-            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+            and (
+                bconf is None
+                or (
+                    bconf.forwardfor is None and bconf.originalto is None and not bconf.close_server
+                )
+            )
         )
         sides = [side for side in (back, front) if side is not None]
-        sets = [side.response for side in sides]
-        #: the backend's content rules for responses come first
         behind = front if own else back
-        if behind is not None:
-            sets.insert(0, behind.res_content)
-        self.response = tuple(rules for rules in sets if rules)
+        #: content rules for responses: of the backend alone
+        self.res_content = () if behind is None else behind.res_content
+        self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
-        self.changes_responses = bool(self.response or self.after or cookie)
+        keeps = front is not None and front.keeper is not None
+        self.changes_responses = bool(
+            self.response or self.after or self.res_content or cookie or keeps
+        )
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -113,6 +114,9 @@ def _passes(stream: Stream, sock: socket.socket) -> bool:
                 stream.tracking.count_session()
             return True
         if verdict is not DROP:
+            with contextlib.suppress(OSError):  # the client has gone already
+                # unread input makes the kernel send a reset next: it comes behind an orderly end
+                sock.shutdown(socket.SHUT_WR)
             for counters in sides:
                 counters.denied_sess += 1
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.net.connection import ENDED, Connection
@@ -95,9 +95,8 @@ class Stream:
         "sconn",
         "server",
         "server_expire",
-        "server_ip",
-        "server_port",
         "sess_vars",
+        "source",
         "srv",
         "srv_conn",
         "srv_queue",
@@ -120,6 +119,7 @@ class Stream:
         "tracking",
         "txn",
         "unique_id",
+        "used",
     )
 
     task: Task
@@ -131,8 +131,8 @@ class Stream:
     #: the transaction is the first one of its connection
     first = True
     listener: ListenerRoom
-    captured_request_headers: Sequence[bytes | None]
-    captured_response_headers: Sequence[bytes | None]
+    captured_request_headers: MutableSequence[bytes | None] | tuple[()]
+    captured_response_headers: MutableSequence[bytes | None] | tuple[()]
     #: what rules know of the current transaction; set only where there are rules
     txn: Transaction
     #: the heads as rules see and change them; None where they are not there
@@ -175,8 +175,10 @@ class Stream:
         self.server_expire = FOREVER
         self.be = None
         self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
-        self.server_ip: str | None = None
-        self.server_port = 0
+        #: the connection to the server that was used last; of this transaction if t_c says so
+        self.used: Connection | None = None
+        #: its own address, where that was noted while it lived
+        self.source: tuple[str | None, int] = (None, 0)
         self.started = False
         self.request = self.response = None
         self.may_change = False
@@ -229,10 +231,11 @@ class Stream:
         """See `rules.view`."""
 
     # --- what only the log asks for
-    def note_loads(self, now: int) -> None:
+    def note_loads(self, now: int, staying: int = 0) -> None:
         """Store how many sessions there are for the log line, and the highest number so far: each
         peak ends with the end of one of its sessions, which is now.
 
+        `staying` is 1 where the session goes on in its backend after the line (`logasap`).
         Written out, with plain look-ups only: it runs once per request.
         """
         room = self.room.room
@@ -257,7 +260,7 @@ class Stream:
         counters = be.counters
         total = load.others + counters.conn_cur
         # without this one: HAProxy logs a stream when it has left its backend already
-        self.be_conn = total - 1
+        self.be_conn = total - 1 + staying
         if total > counters.conn_max:
             load.note_peak(counters, now)
         srv = self.srv
@@ -269,22 +272,55 @@ class Stream:
             load.look(now)
         counters = srv.counters
         total = load.others + counters.conn_cur
-        self.srv_conn = total - 1
+        self.srv_conn = total - 1 + staying
         if total > counters.conn_max:
             load.note_peak(counters, now)
 
     @property
     def request_count(self) -> int:
-        """The number of this transaction in the life of the process (%rt)."""
-        return next_serial()
+        """The number of this transaction in the life of the process (%rt).
 
+        Those that nobody asks about have none.
+        """
+        if not self.room.ruled:
+            return next_serial()
+        txn = self.txn
+        if not txn.serial:
+            txn.serial = next_serial()
+        return txn.serial
+
+    # The server side's addresses, asked for only when a log line wants them. The connection may
+    # wait for its next request by then.
     @property
     def backend_src_ip(self) -> str | None:
-        return None if self.sconn is None else peer_text(self.sconn.sock.getsockname())[0]
+        return self._server_side(peer=False)[0]
 
     @property
     def backend_src_port(self) -> int:
-        return 0 if self.sconn is None else peer_text(self.sconn.sock.getsockname())[1]
+        return self._server_side(peer=False)[1]
+
+    @property
+    def server_ip(self) -> str | None:
+        return self._server_side(peer=True)[0]
+
+    @property
+    def server_port(self) -> int:
+        return self._server_side(peer=True)[1]
+
+    def _server_side(self, *, peer: bool) -> tuple[str | None, int]:
+        conn = self.sconn
+        if conn is None and self.t_c >= 0:
+            conn = self.used
+        if conn is None:
+            return None, 0
+        try:
+            sock = conn.sock
+            return peer_text(sock.getpeername() if peer else sock.getsockname())
+        except OSError:  # it is closed already
+            if not peer:
+                return self.source
+            address = conn.mark.server.address
+            return address.host, address.port
 
     # --- the connection as a whole
     def open_session(self) -> None:
@@ -355,6 +391,11 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    @property
+    def sticks(self) -> bool:
+        """The session was sent to its server although that is down (`option persist`)."""
+        return False
 
     def note_redispatch(self) -> None:
         """The session has been moved to another server than the one first chosen."""

@@ -27,7 +27,7 @@ from typing import Any, cast
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.ruleset import NOWHERE, ProxyRules
 from mtproxy.base.settings import GlobalSettings, Settings
-from mtproxy.rules import points, registry
+from mtproxy.rules import points
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.casts import to_text
 from mtproxy.rules.expression import build_expression, parse_expression
@@ -59,6 +59,8 @@ VARIABLES = {
     "txn.none": "str(none)",
     "txn.secret": "str(hmac key hmac key hmac key hmac key)",
 }
+#: the time zone of the cases
+ZONE = "CET-1CEST,M3.5.0,M10.5.0/3"
 _SEPARATOR = " ==> "
 
 
@@ -115,8 +117,6 @@ class Evaluator:
             txn=Transaction(), sess_vars=None, may_change=False, request=None, response=None
         )
         for name, text in VARIABLES.items():
-            if text.partition("(")[0] not in registry.FETCHES:
-                continue
             writer(name, self.build)(self.view, self.value(text))
 
     def value(self, text: str) -> Value | None:
@@ -134,6 +134,8 @@ class Evaluator:
 
 
 # --- HAProxy
+
+_RETURN = '    http-request return status 200 hdr x-value "%[var(txn.r),hex]"'
 
 
 def _config(expressions: list[str | None]) -> str:
@@ -157,7 +159,7 @@ def _config(expressions: list[str | None]) -> str:
             lines.append(f"    http-request set-var(txn.r) {probe} if {{ path /{number} }}")
         else:
             lines.append("    # an error")
-    lines += ['    http-request return status 200 hdr x-value "%[var(txn.r),hex]"', ""]
+    lines += [_RETURN, ""]
     return "\n".join(lines)
 
 
@@ -171,11 +173,7 @@ def judge(expressions: list[str]) -> list[str]:
     if program is None:
         raise RuntimeError("no haproxy")
     wanted: list[str | None] = list(expressions)
-    first = (
-        _config([])
-        .splitlines()
-        .index('    http-request return status 200 hdr x-value "%[var(txn.r),hex]"')
-    )
+    first = _config([]).splitlines().index(_RETURN)
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "haproxy.cfg")
         front = f"{directory}/front.sock"
@@ -256,8 +254,7 @@ def _ask(front: str, numbers: list[int]) -> dict[int, str]:
 
 def main(paths: list[str]) -> None:
     """Rewrite the outcomes of files of cases with HAProxy's."""
-    # times in cases are those of one zone
-    os.environ["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
+    os.environ["TZ"] = ZONE
     for path in map(Path, paths):
         outcomes = iter(judge([text for text, _ in read_cases(path)]))
         lines = []

@@ -47,8 +47,8 @@ from toolchain import aptsource, packages, paths, say  # noqa: E402
 EXPECTED = Path(__file__).with_name("expected.txt")
 MARK = "MTPROXY_CONFORMANCE_RUN"
 UNAVAILABLE = 77
-#: tests that ask for a feature which HAProxy needs for what mtproxy does by other means: digests are
-#: Python's, so these need no TLS library
+#: tests that ask for a feature which HAProxy needs for what mtproxy does by other means: digests
+#: are Python's, so these need no TLS library
 OTHER_MEANS = {
     "OPENSSL": {
         "converter/digest.vtc",

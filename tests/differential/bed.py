@@ -226,7 +226,9 @@ class Bed:
         seen = Seen()
         for position, data in enumerate(case.requests):
             data = data.replace(b"@PORT@", str(self.origin.port).encode())
-            if case.tcp:
+            if case.leaves:
+                client.leave(data)
+            elif case.tcp:
                 client.exchange(data)
             else:
                 client.ask(data)

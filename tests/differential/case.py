@@ -35,6 +35,8 @@ class Case:
     tcp: bool = False
     #: one connection for each request
     fresh: bool = False
+    #: the client goes as soon as it has sent a request
+    leaves: bool = False
     #: commands for the runtime socket after the first request; answers are compared too
     commands: tuple[str, ...] = ()
     #: how long an answer is waited for, in seconds (where there shall be none: short)

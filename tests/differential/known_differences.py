@@ -12,7 +12,7 @@ DIFFERENCES: Final[dict[str, str]] = {}
 #: families that are not judged yet, because what they are about is being built
 PENDING: Final[frozenset[str]] = frozenset(
     {
-        "generated", "acls", "actions", "bodies", "cookies", "errors_at_load", "fetches_http", "fetches_other",
+        "acls", "actions", "bodies", "cookies", "errors_at_load", "fetches_http", "fetches_other",
         "log_format", "maps", "numbers", "replies", "stick_tables", "strings", "tcp_rules",
         "variables",
     }

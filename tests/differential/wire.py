@@ -6,7 +6,9 @@ thread of its own; what it heard is read when the case is over.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import select
 import socket
 import threading
 import time
@@ -141,6 +143,16 @@ class Client:
             got += b"<END>"
             self.close()
         self.heard[-1] += got
+
+    def leave(self, data: bytes) -> None:
+        """Sends, and waits no longer than it takes to be read."""
+        with contextlib.suppress(ConnectionError):
+            sock = self._open()
+            sock.settimeout(self.patience)
+            sock.sendall(data)
+            # Gone before the proxy has accepted is another case, and one of chance.
+            select.select([sock], [], [], 0.05)
+        self.close()
 
     def exchange(self, data: bytes) -> None:
         """TCP: sends, half-closes, reads to the end."""

@@ -1,4 +1,5 @@
-"""Base64, hexadecimal and URL encodings (manual 7.3.1: b64dec, base64, be2dec, hex, url_dec, ...).
+"""Base64, hexadecimal and URL encodings (manual 7.3.1: b64dec, base64, be2dec, hex, url_dec, ...;
+3.2's le2dec).
 
 What is wrongly encoded gives no sample. Base64 and URL encoding that do not fit a buffer give no
 sample either; dumps of bytes are cut off there. Pure functions: any thread.
@@ -8,8 +9,8 @@ from __future__ import annotations
 
 import binascii
 import re
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote_to_bytes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mtproxy.rules.converters.limits import buffer_size
 from mtproxy.rules.tables import ArgKind, Converter, optional, required
@@ -29,7 +30,11 @@ _ENCODED: Final = [
 ]
 _blocks = re.compile(rb"(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{1,3}={1,3})*+").fullmatch
 _hexadecimal = re.compile(rb"[0-9A-Fa-f]*").fullmatch
-_bad_escape = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
+_DIGITS: Final = "0123456789ABCDEFabcdef"
+#: what two hexadecimal digits stand for
+_DECODED: Final = {
+    f"{high}{low}".encode(): bytes((int(high + low, 16),)) for high in _DIGITS for low in _DIGITS
+}
 
 
 # --- base64
@@ -123,18 +128,21 @@ def _join(pieces: list[bytes], separator: bytes, limit: int) -> bytes:
     return text
 
 
-def _be2dec(args: tuple[Any, ...], build: Build) -> Convert:
-    separator, size, truncate = args[0], args[1], bool(args[2])
-    limit = buffer_size(build) - 1
+def _decimal(order: Literal["big", "little"]) -> Callable[[tuple[Any, ...], Build], Convert]:
+    def make(args: tuple[Any, ...], build: Build) -> Convert:
+        separator, size, truncate = args[0], args[1], bool(args[2])
+        limit = buffer_size(build) - 1
 
-    def decimal(value: Any, _view: View) -> bytes:
-        chunks = _chunks(value, size, truncate)
-        return _join([b"%d" % int.from_bytes(one) for one in chunks], separator, limit)
+        def decimal(value: Any, _view: View) -> bytes:
+            chunks = _chunks(value, size, truncate)
+            return _join([b"%d" % int.from_bytes(one, order) for one in chunks], separator, limit)
 
-    return decimal
+        return decimal
+
+    return make
 
 
-def _check_be2dec(args: tuple[Any, ...]) -> str | None:
+def _check_decimal(args: tuple[Any, ...]) -> str | None:
     if not 1 <= args[1] <= 8:
         return f"chunk_size out of [1..8] range ({args[1]})"
     return _check_truncate(args)
@@ -182,7 +190,11 @@ def _url_dec(args: tuple[Any, ...], _build: Build) -> Convert:
                 text = path + mark + query.replace(b"+", b" ")
         if b"%" not in text:
             return text
-        return None if _bad_escape(text) else unquote_to_bytes(text)
+        plain, *escaped = text.split(b"%")
+        try:
+            return plain + b"".join([_DECODED[part[:2]] + part[2:] for part in escaped])
+        except KeyError:
+            return None
 
     return decode
 
@@ -205,7 +217,7 @@ def _check_url_enc(args: tuple[Any, ...]) -> str | None:
     return f"unexpected encode type '{args[0].decode(errors='replace')}', expects 'query'"
 
 
-_TRUNCATE = optional(ArgKind.SINT)
+_CHUNKS = (*required(ArgKind.STR, ArgKind.SINT), *optional(ArgKind.SINT))
 
 CONVERTERS: tuple[Converter, ...] = (
     Converter("b64dec", Type.STR, Type.BIN, lambda _args, _build: _b64dec),
@@ -214,14 +226,8 @@ CONVERTERS: tuple[Converter, ...] = (
     Converter("ub64enc", Type.BIN, Type.STR, _ub64enc),
     Converter("hex", Type.BIN, Type.STR, _hex),
     Converter("hex2i", Type.STR, Type.SINT, lambda _args, _build: _hex2i),
-    Converter(
-        "be2dec",
-        Type.BIN,
-        Type.STR,
-        _be2dec,
-        (*required(ArgKind.STR, ArgKind.SINT), *_TRUNCATE),
-        _check_be2dec,
-    ),
+    Converter("be2dec", Type.BIN, Type.STR, _decimal("big"), _CHUNKS, _check_decimal),
+    Converter("le2dec", Type.BIN, Type.STR, _decimal("little"), _CHUNKS, _check_decimal),
     Converter(
         "be2hex",
         Type.BIN,

@@ -6,9 +6,10 @@ Texts put together are cut off at the size of a buffer less one byte, as HAProxy
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.rules.casts import to_text
+from mtproxy.rules.casts import dynamic, to_text
 from mtproxy.rules.converters.limits import buffer_size
 from mtproxy.rules.tables import ArgKind, Converter, optional, required
 from mtproxy.rules.types import Binary, Type, Value
@@ -39,19 +40,49 @@ def _cut_crlf(value: Any, _view: View) -> bytes:
     return text.partition(b"\n")[0].partition(b"\r")[0]
 
 
-def _bytes(args: tuple[Any, ...], _build: Build) -> Convert:
+_END = 1 << 62
+
+
+def _bytes(args: tuple[Any, ...], build: Build) -> Convert:
+    """Offset and length are numbers, or variables (since 2.9): without those nothing is given."""
     offset, length = args
+    if isinstance(offset, str) or isinstance(length, str):
+        return _variable_bytes(offset, length, build)
     # HAProxy compares without sign: a negative offset is beyond any end, such a length is all
-    start = offset if offset >= 0 else 1 << 62
-    stop = start + length if length is not None and length >= 0 else 1 << 63
+    start = offset if offset >= 0 else _END
+    stop = start + length if length is not None and length >= 0 else _END
 
     def part(value: Any, _view: View) -> Value:
         cut: bytes = value[start:stop]
         return Binary(cut) if type(value) is Binary else cut
 
-    if stop > 1 << 62:
-        stop = 1 << 62
     return part
+
+
+def _variable_bytes(offset: int | str, length: int | str | None, build: Build) -> Convert:
+    start_of, length_of = _number(offset, build), _number(length, build)
+
+    def part(value: Any, view: View) -> Value | None:
+        start = start_of(view)
+        size = _END if length is None else length_of(view)
+        if start is None or size is None or start < 0 or size < 0:
+            return None
+        cut: bytes = value[start : start + size]
+        return Binary(cut) if type(value) is Binary else cut
+
+    return part
+
+
+def _number(argument: int | str | None, build: Build) -> Callable[[View], int | None]:
+    if not isinstance(argument, str):
+        return lambda _view: argument
+    read = reader(argument, build)
+
+    def number(view: View) -> int | None:
+        value = read(view)
+        return None if value is None else dynamic(value, Type.SINT)  # type: ignore[return-value]
+
+    return number
 
 
 def _variable_text(name: str | None, build: Build) -> Evaluate | None:
@@ -188,7 +219,7 @@ CONVERTERS: tuple[Converter, ...] = (
         Type.BIN,
         Type.BIN,
         _bytes,
-        (*required(ArgKind.SINT), *optional(ArgKind.SINT)),
+        (*required(ArgKind.PLACE), *optional(ArgKind.PLACE)),
     ),
     Converter("concat", Type.STR, Type.STR, _concat, _THREE),
     Converter("add_item", Type.STR, Type.STR, _add_item, _THREE, _needs_item),

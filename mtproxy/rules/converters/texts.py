@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.rules import regex
+from mtproxy.rules.converters.limits import buffer_size
 from mtproxy.rules.tables import ArgKind, Converter, optional, required
 from mtproxy.rules.types import Type
 
@@ -99,6 +101,13 @@ def _word(args: tuple[Any, ...], _build: Build) -> Convert:
             return b"" if found is None else found[1]
 
         return from_start
+    if len(delimiters) == 1 and count == 1:
+
+        def last_words(value: Any, _view: View) -> bytes:
+            words = [word for word in value.split(delimiters) if word]
+            return words[index] if len(words) >= -index else b""
+
+        return last_words
     finditer = re.compile(f"{other}+".encode()).finditer
 
     def from_end(value: Any, _view: View) -> bytes:
@@ -114,9 +123,51 @@ def _word(args: tuple[Any, ...], _build: Build) -> Convert:
     return from_end
 
 
+# --- regsub
+
+
+def _flags(argument: bytes | None) -> tuple[bool, bool]:
+    """Whether the case is ignored, and whether every match is replaced."""
+    flags = argument or b""
+    return b"i" in flags, b"g" in flags
+
+
+def _regsub(args: tuple[Any, ...], build: Build) -> Convert:
+    ignore_case, everywhere = _flags(args[2])
+    template = args[1]
+    substitute = regex.compile(args[0], ignore_case).substitute
+    limit = buffer_size(build)
+
+    def convert(value: Any, _view: View) -> bytes:
+        text = substitute(value, template, everywhere)
+        return text if len(text) <= limit else text[:limit]
+
+    return convert
+
+
+def _check_regsub(args: tuple[Any, ...]) -> str | None:
+    wrong = (args[2] or b"").translate(None, b"ig")
+    if wrong:
+        flag = wrong[:1].decode(errors="replace")
+        return f"invalid regex flag '{flag}', only 'i' and 'g' are supported"
+    try:
+        regex.compile(args[0], _flags(args[2])[0])
+    except regex.RegexError as error:
+        return f"error in regex '{args[0]}' at character {error.offset} : {error}"
+    return regex.template_error(args[1])
+
+
 _PARTS = (*required(ArgKind.SINT, ArgKind.STR), *optional(ArgKind.SINT))
 
 CONVERTERS: tuple[Converter, ...] = (
     Converter("field", Type.STR, Type.STR, _field, _PARTS, _check),
     Converter("word", Type.STR, Type.STR, _word, _PARTS, _check),
+    Converter(
+        "regsub",
+        Type.STR,
+        Type.STR,
+        _regsub,
+        (*required(ArgKind.REGEX, ArgKind.STR), *optional(ArgKind.STR)),
+        _check_regsub,
+    ),
 )

@@ -45,8 +45,8 @@ def _clear(_view: View) -> bool:
 
 
 FETCHES: tuple[Fetch, ...] = (
-    Fetch("ssl_fc", Type.BOOL, Need.CLIENT, call=_clear),
+    Fetch("ssl_fc", Type.BOOL, Need.SESSION, call=_clear),
     Fetch("ssl_bc", Type.BOOL, Need.SERVER, call=_clear),
-    *(Fetch(name, Type.ANY, Need.CLIENT, later="TLS") for name in _CLIENT.split()),
+    *(Fetch(name, Type.ANY, Need.SESSION, later="TLS") for name in _CLIENT.split()),
     *(Fetch(name, Type.ANY, Need.SERVER, later="TLS") for name in _SERVER.split()),
 )

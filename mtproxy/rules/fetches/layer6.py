@@ -289,5 +289,5 @@ FETCHES: tuple[Fetch, ...] = (
     ),
     Fetch("distcc_param", Type.SINT, _EITHER, make=_distcc_param, args=_TOKEN, check=_check_token),
     Fetch("distcc_body", Type.BIN, _EITHER, make=_distcc_body, args=_TOKEN, check=_check_token),
-    Fetch("wait_end", Type.BOOL, call=_wait_end),
+    Fetch("wait_end", Type.BOOL, Need.RUNNING, call=_wait_end),
 )

@@ -40,6 +40,11 @@ def _stopping(view: View) -> bool:
 # --- the task
 
 
+def _is_htx(view: View) -> bool:
+    """Whether the stream speaks HTTP, which HAProxy has in a form of its own then."""
+    return bool(view.fe.settings.mode == "http")
+
+
 def _cpu_calls(view: View) -> int:
     """How often the stream has run, since its connection came."""
     return int(view.task.calls)
@@ -78,6 +83,7 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("nbthread", Type.SINT, make=_nbthread),
     Fetch("pid", Type.SINT, make=_pid),
     Fetch("stopping", Type.BOOL, _RUNNING, call=_stopping),
+    Fetch("internal.strm.is_htx", Type.BOOL, _RUNNING, call=_is_htx),
     Fetch("cpu_calls", Type.SINT, _RUNNING, call=_cpu_calls),
     *(
         Fetch(name, Type.SINT, _RUNNING, call=_no_time)
@@ -92,7 +98,7 @@ FETCHES: tuple[Fetch, ...] = (
         for name in (
             "htx.data", "htx.free", "htx.free_data", "htx.has_eom", "htx.nbblks", "htx.size",
             "htx.used", "htx_blk.data", "htx_blk.hdrname", "htx_blk.hdrval", "htx_blk.size",
-            "htx_blk.start_line", "htx_blk.type", "strm.is_htx",
+            "htx_blk.start_line", "htx_blk.type",
         )
     ),
 )  # fmt: skip

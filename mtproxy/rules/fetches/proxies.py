@@ -37,6 +37,10 @@ def _server(args: tuple[Any, ...], build: Build) -> Any:
     return next(server for server in servers if server.name == name)
 
 
+def _check_server(args: tuple[Any, ...]) -> str | None:
+    return None if args[0][1] else "missing server name"
+
+
 def _of_backend(function: Callable[[Any, View], int]) -> Maker:
     def make(args: tuple[Any, ...], build: Build) -> Evaluate:
         backend = _backend(args, build)
@@ -260,7 +264,9 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("fe_req_rate", Type.SINT, _RUNNING, make=_frontend_rate("cum_req"), args=_FRONTEND),
     Fetch("fe_sess_rate", Type.SINT, _RUNNING, make=_frontend_rate("cum_sess"), args=_FRONTEND),
     *(
-        Fetch(name, Type.SINT, _RUNNING, make=_of_server(function), args=_SERVER)
+        Fetch(
+            name, Type.SINT, _RUNNING, make=_of_server(function), args=_SERVER, check=_check_server
+        )
         for name, function in (
             ("srv_conn", _sessions),
             ("srv_conn_free", _no_limit),
@@ -270,8 +276,12 @@ FETCHES: tuple[Fetch, ...] = (
             ("srv_weight", _weight),
         )
     ),
-    Fetch("srv_is_up", Type.BOOL, _RUNNING, make=_of_server(_is_up), args=_SERVER),
-    Fetch("srv_sess_rate", Type.SINT, _RUNNING, make=_server_rate, args=_SERVER),
+    Fetch(
+        "srv_is_up", Type.BOOL, _RUNNING, make=_of_server(_is_up), args=_SERVER, check=_check_server
+    ),
+    Fetch(
+        "srv_sess_rate", Type.SINT, _RUNNING, make=_server_rate, args=_SERVER, check=_check_server
+    ),
     Fetch("fe_id", Type.SINT, Need.FRONT, call=_fe_id),
     Fetch("fe_name", Type.STR, Need.FRONT, call=_fe_name),
     Fetch("fe_defbe", Type.STR, Need.FRONT, call=_fe_defbe),

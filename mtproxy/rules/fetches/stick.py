@@ -327,7 +327,7 @@ def _fetches() -> tuple[Fetch, ...]:
     for operations, indexed in kinds:
         for name, make in operations.items():
             out = Type.BOOL if name == "tracked" else Type.SINT
-            need = Need.CLIENT if name.startswith("kbytes") else Need.NOTHING
+            need = Need.CLIENT if name.startswith("kbytes") else Need.RUNNING
             first = (_INTEGER,) if indexed else ()
             found.append(
                 Fetch(
@@ -357,12 +357,12 @@ FETCHES: tuple[Fetch, ...] = (
     *_fetches(),
     # HAProxy has this one form of an array's fetches for a fixed counter
     Fetch(
-        "sc1_clr_gpc", Type.SINT, make=_of_tracked(_clear("gpc"), 1, indexed=True),
+        "sc1_clr_gpc", Type.SINT, Need.RUNNING, make=_of_tracked(_clear("gpc"), 1, indexed=True),
         args=(_INTEGER, _TABLE_OR_NOT),
     ),
     Fetch(
         "src_updt_conn_cnt", Type.SINT, Need.CLIENT, make=_update_connections, args=(_TABLE,)
     ),
-    Fetch("table_avl", Type.SINT, make=_available, args=(_TABLE,)),
-    Fetch("table_cnt", Type.SINT, make=_count, args=(_TABLE,)),
+    Fetch("table_avl", Type.SINT, Need.RUNNING, make=_available, args=(_TABLE,)),
+    Fetch("table_cnt", Type.SINT, Need.RUNNING, make=_count, args=(_TABLE,)),
 )  # fmt: skip

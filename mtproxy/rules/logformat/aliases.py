@@ -149,7 +149,7 @@ ALIASES: dict[str, Alias] = {
     "HQ": _request("query"),
     "HU": _request("target"),
     "HV": _request("version"),
-    "ID": _optional("r.unique_id"),
+    "ID": _optional("unique_id(r)"),
     "ST": _number("r.status"),
     "T": _number("gmt[r.accept_ms // 1000]"),
     "Ta": _number("r.t_a"),

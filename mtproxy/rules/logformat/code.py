@@ -16,6 +16,7 @@ import itertools
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import CodeType
 from typing import Any
 
@@ -42,6 +43,8 @@ CLFLOG = (
     '%{+Q}o %{-Q}ci - - [%trg] %r %ST %B "" "" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc '
     "%ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl"
 )
+#: `option httpslog`; what it adds says for a connection without TLS that there is none
+HTTPSLOG = HTTPLOG + " 0/-/-/-/0 -/%sslv/%sslc"
 #: `option tcplog`
 TCPLOG = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq"
 #: without any format option: said when the connection is accepted
@@ -63,9 +66,9 @@ Formatter = Callable[[LogRecord], str]
 
 
 def expression_source(
-    pieces: Sequence[Piece], *, logasap: bool = False, captures: bool = False
+    pieces: Sequence[Piece], *, logasap: bool = False, captures: bool = False, samples: str = "s"
 ) -> str:
-    """The pieces as the source of one f-string. The sample expression of piece N is `s<N>(r)`.
+    """The pieces as the source of one f-string. The expression of piece N is `<samples><N>(r)`.
 
     While walking, `space` says what the line built so far ends with: True a space, False something
     else, or the list of expressions that all have to be false for it to be a space.
@@ -85,7 +88,7 @@ def expression_source(
                 out.append(_quoted(text))
                 space = False
             case Sample():
-                out.append(f"{{s{number}(r)}}")
+                out.append(f"{{{samples}{number}(r)}}")
                 space = False
             case Field(name, flags):
                 if name in CAPTURES and not captures:
@@ -127,6 +130,8 @@ class FormatContext:
     hostname: str = ""
     uri_length: int = DEFAULT_URI_LENGTH
     next_log_number: Callable[[], int] | None = None
+    #: the record's unique id, which may have to be made
+    unique_id: Callable[[Any], str | None] = attrgetter("unique_id")
 
 
 def namespace(context: FormatContext) -> dict[str, Any]:
@@ -179,6 +184,7 @@ def namespace(context: FormatContext) -> dict[str, Any]:
         "COOKIE_SAFE": escape.COOKIE_SAFE,
         "hex_address": hex_address,
         "data_time": data_time,
+        "unique_id": context.unique_id,
         "format": format,
     }
 

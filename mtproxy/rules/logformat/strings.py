@@ -21,6 +21,7 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Expression, Format
 from mtproxy.rules.expression import build_expression, parse_expression
+from mtproxy.rules.keeping import unique_id
 from mtproxy.rules.logformat.aliases import ALIASES, Flags
 from mtproxy.rules.logformat.code import (
     DEFAULT_URI_LENGTH,
@@ -90,7 +91,8 @@ def parse_format(
     if all(isinstance(piece, Literal) for piece in pieces):
         joined = "".join([piece.text for piece in pieces if isinstance(piece, Literal)])
         constant = joined.encode("utf-8", "surrogateescape")
-    return Format(text, tuple(pieces), constant)
+    samples = any(isinstance(piece, Sample) for piece in pieces)
+    return Format(text, tuple(pieces), constant, samples)
 
 
 def _inside(error: ConfigError, text: str, word: str) -> ConfigError:
@@ -150,6 +152,7 @@ def _context(build: Build) -> FormatContext:
         pid=os.getpid(),
         hostname=settings.log_send_hostname or socket.gethostname(),
         uri_length=int(settings.tune.get("tune.http.logurilen", DEFAULT_URI_LENGTH)),
+        unique_id=unique_id,
     )
 
 

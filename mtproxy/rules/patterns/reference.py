@@ -15,7 +15,8 @@ from typing import Final
 
 from mtproxy.base.ruleset import NOWHERE
 from mtproxy.base.settings import Location
-from mtproxy.rules.patterns.index import Entry, Index, Table, bind_regexes, make_index
+from mtproxy.rules.patterns.entries import Entry, Index, Table
+from mtproxy.rules.patterns.index import bind_regex_test, bind_regexes, make_index
 from mtproxy.rules.patterns.methods import Key, PatternError, parse
 from mtproxy.rules.regex import Regex
 from mtproxy.rules.types import Ip4, Ip6, clamp, parse_ip
@@ -85,8 +86,7 @@ class PatternExpr:
     def tester(self) -> Callable[[object], bool]:
         """The calling thread's test whether a value is matched."""
         if self.method in ("reg", "regm"):
-            search = bind_regexes(lambda: self.index)
-            return lambda value: search(value) is not None  # type: ignore[arg-type]
+            return bind_regex_test(lambda: self.index)  # type: ignore[return-value]
 
         def test(value: object) -> bool:
             return self.index.test(value)
@@ -207,9 +207,9 @@ class PatternRef:
 
     # --- changes; the caller holds the lock where threads run
     def _append(self, number: int, key: bytes, value: bytes | None, line: int = -1) -> Entry:
-        generation = self.generations.get(number)
-        if generation is None:
-            generation = self.generations[number] = Generation(self.exprs)
+        if number not in self.generations:
+            self.generations[number] = Generation(self.exprs)
+        generation = self.generations[number]
         entry = Entry(next(_numbers), key, value, number, line)
         keys: list[Key] = []
         for expr in self.exprs:
@@ -317,9 +317,8 @@ class PatternRef:
 
     def _numbered(self, number: int) -> Entry | None:
         for generation in self.generations.values():
-            entry = generation.entries.get(number)
-            if entry is not None:
-                return entry
+            if number in generation.entries:
+                return generation.entries[number]
         return None
 
     def prepare(self, tid: int) -> int:

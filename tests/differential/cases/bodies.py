@@ -61,4 +61,15 @@ CASES = [
     rules("http-send-name-header", "", request(), request("/", "x-srv: given"), back="http-send-name-header x-srv"),
     rules("dispatch", "", request(), back="dispatch @ORIGIN@\nhttp-response set-header x-a 1"),
     rules("http_proxy-like target", "http-request set-path /p", request("http://h:80/q", "host: h:80")),
+    *(rules(f"the client leaves: {name}", f"option httplog\n{front}", data, back=back, answers=replies, leaves=True, patience=2.0) for name, front, back, data, replies in [
+        ("a chunked body is short, buffered", "option http-buffer-request", "", _CHUNKED[:-2], (answer(),)),
+        ("a body is short, buffered", "option http-buffer-request", "", request(method="POST", body="abc")[:-1], (answer(),)),
+        ("a body is short, waited for", "http-request wait-for-body time 1s", "", request(method="POST", body="abc")[:-1], (answer(),)),
+        ("a head is short", "", "", b"GET / HTTP/1.1\r\nhost: h\r\n", (answer(),)),
+        ("nothing is sent", "", "", b"", (answer(),)),
+        ("in a tarpit", "timeout tarpit 300ms\nhttp-request tarpit", "", request(), (answer(),)),
+        ("before the answer", "", "timeout server 300ms", request(), (b"HTTP/1.1 200 OK\r\n",)),
+        ("before the answer, abortonclose", "", "option abortonclose\ntimeout server 300ms", request(), (b"HTTP/1.1 200 OK\r\n",)),
+        ("a body that passes is short", "", "timeout server 300ms", request(method="POST", body="abc")[:-1], (answer(),)),
+    ]),
 ]

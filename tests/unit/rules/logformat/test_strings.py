@@ -31,7 +31,10 @@ def made(text: str, view: Any = None, **how: Any) -> bytes:
     settings = Settings(global_=GlobalSettings(), proxies=())
     proxy = ProxySettings(name="fe", id=1, kind="frontend", mode="http")
     build = Build(RuleShared(settings), proxy, SimpleNamespace(tid=1), None)
-    return strings.build_format(fmt, build)(FakeRecord() if view is None else view)
+    if view is None:
+        view = FakeRecord()
+        view.room = SimpleNamespace(keeper=None)
+    return strings.build_format(fmt, build)(view)
 
 
 def test_text_alone_is_constant():
