@@ -13,7 +13,6 @@ from mtproxy.sync import stats
 from mtproxy.testing.runtime import make_runtime
 from mtproxy.testing.tables import make_table
 
-
 #: what HAProxy says
 SHOW_USAGE = (
     'Optional argument only supports "data.<store_data_type>" <operator> <value> and key <key>'
