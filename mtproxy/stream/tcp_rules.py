@@ -151,6 +151,7 @@ class TcpRules(Stream):
         deadline = 0
         ended = False
         txn.looking_back = True
+        txn.begin_response()
         server_ms = bconf.tunnel or bconf.server
         self.client_expire = ctx.now + (bconf.tunnel or self.conf.client)
         self.server_expire = ctx.now + server_ms
@@ -258,13 +259,13 @@ async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
     """
     final = view.txn.payload_final
     for rule in rules:
-        undecided = rule.undecided
-        if undecided is not None:
-            result = undecided(view)
-            if result == _MISS:
-                if not final:
-                    return MISSING
+        if final:
+            if rule.test is not None and not rule.test(view):
                 continue
+        elif rule.undecided is not None:
+            result = rule.undecided(view)
+            if result == _MISS:
+                return MISSING
             if result == _FAIL:
                 continue
         verdict = rule.act(view)
