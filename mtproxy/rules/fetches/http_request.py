@@ -38,7 +38,10 @@ def _version(view: View) -> bytes | None:
 
 
 def _is_http(view: View) -> bool | None:
-    return True if view.response is None and request_of(view) is not None else None
+    if view.response is not None or view.status > 0:
+        # too late to tell
+        return None
+    return True if request_of(view) is not None else None
 
 
 def _first_request(view: View) -> bool | None:
