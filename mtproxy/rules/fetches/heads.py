@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from socket import AF_INET, inet_pton
 from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.http.errors import BadMessage
@@ -102,6 +103,14 @@ def to_number(text: bytes) -> int:
 
 def to_address(text: bytes) -> Ip4 | Ip6 | None:
     """An address as headers have it: IPv4, perhaps with a port behind it, or IPv6."""
+    try:
+        return Ip4(int.from_bytes(inet_pton(AF_INET, text.decode("latin-1"))))
+    except (OSError, ValueError):
+        return _unusual_address(text)
+
+
+def _unusual_address(text: bytes) -> Ip4 | Ip6 | None:
+    """IPv6, or IPv4 with a port or with zeros in front of its numbers."""
     match = _match_address(text)
     if match is None:
         if b":" not in text:

@@ -63,6 +63,8 @@ def _of_either(view: View, name: bytes) -> Iterator[bytes]:
 
 def _first_or_last(cookies: Cookies, args: tuple[Any, ...]) -> Callable[[View], bytes | None]:
     name: bytes = args[0] or b""
+    if name and cookies is _of_request:
+        return _last_of_request(name)
 
     def value(view: View) -> bytes | None:
         last: bytes | None = None
@@ -70,6 +72,23 @@ def _first_or_last(cookies: Cookies, args: tuple[Any, ...]) -> Callable[[View], 
             last = cookie
             if not name:
                 break
+        return last
+
+    return value
+
+
+def _last_of_request(name: bytes) -> Callable[[View], bytes | None]:
+    """What `named` finds last, in one go."""
+    shortest = len(name) + 1
+
+    def value(view: View) -> bytes | None:
+        head = view.request or request_of(view)
+        last: bytes | None = None
+        if head is not None:
+            for pairs in _lines(head, b"cookie", response=False):
+                for found, cookie, left in pairs:
+                    if found == name and left > shortest:
+                        last = cookie
         return last
 
     return value

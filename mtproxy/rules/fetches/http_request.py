@@ -221,11 +221,36 @@ def _every_parameter(args: tuple[Any, ...], _build: Build) -> Every:
 
 def _parameter(args: tuple[Any, ...], _build: Build) -> Evaluate:
     every = _parameters(args)
+    if args[0] and args[1] is None:
+        return _first_parameter(args[0], every)
 
     def first(view: View) -> Value | None:
         for value in every(view):
             return value
         return None
+
+    return first
+
+
+def _first_parameter(name: bytes, every: Every) -> Evaluate:
+    """The first parameter of a name, found without splitting the query where "&" alone does."""
+    start = name + b"="
+    later = b"&" + start
+    size = len(start)
+
+    def first(view: View) -> bytes | None:
+        head = view.request or request_of(view)
+        if head is None:
+            return None
+        query = head.target.partition(b"?")[2]
+        if b";" in query or b"?" in query:
+            for value in every(view):
+                return value  # type: ignore[return-value]
+            return None
+        if query.startswith(start):
+            return query[size:].partition(b"&")[0]
+        found = query.find(later)
+        return None if found < 0 else query[found + size + 1 :].partition(b"&")[0]
 
     return first
 
