@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -336,6 +336,8 @@ class GlobalSettings:
     stats_maxconn: int = 10
     #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
     disabled_features: frozenset[str] = frozenset()
+    #: variables of the process that are set when it starts (`set-var`)
+    variables: tuple[Assignment, ...] = ()
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
@@ -343,6 +345,17 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """A user of a `userlist`. `password` is a hash of crypt(3), or plain where it is `insecure`;
+    None: nobody is that user.
+    """
+
+    password: bytes | None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +368,8 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    #: `userlist` sections by name: users by name
+    userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change

@@ -30,6 +30,7 @@ from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
+from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
@@ -83,6 +84,7 @@ def make_shared(
     shared = Shared(settings, maxconn, listeners)
     shared.rules = RuleShared(settings)
     shared.rules.tables.update(make_tables(settings))
+    set_variables(shared.rules)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
 from mtproxy.base.errors import ConfigError, Diagnostics
-from mtproxy.base.settings import CommandLine, Location
-from mtproxy.config.drafts import GlobalDraft, ProxyDraft, RingDraft
+from mtproxy.base.settings import CommandLine, Location, UserSettings
+from mtproxy.config.drafts import GlobalDraft, HttpErrorsDraft, ProxyDraft, RingDraft, UserlistDraft
 from mtproxy.config.model import Statement
 from mtproxy.rules.patterns.store import PatternStore
 
@@ -35,6 +35,13 @@ class Context:
     current: ProxyDraft | None = None
     #: the ring section being read
     current_ring: RingDraft | None = None
+    #: sections by name, and those being read
+    http_errors: dict[str, HttpErrorsDraft] = field(default_factory=dict)
+    current_errors: HttpErrorsDraft | None = None
+    userlists: dict[str, UserlistDraft] = field(default_factory=dict)
+    current_userlist: UserlistDraft | None = None
+    #: what the userlists come to
+    users: dict[str, dict[str, UserSettings]] = field(default_factory=dict)
     #: None: the C library
     given_resolver: Resolver | None = None
 
@@ -49,6 +56,18 @@ class Context:
         """The draft of the section being read; only parsers of ring keywords may ask."""
         assert self.current_ring is not None
         return self.current_ring
+
+    @property
+    def errors(self) -> HttpErrorsDraft:
+        """The draft of the section being read; only parsers of `http-errors` may ask."""
+        assert self.current_errors is not None
+        return self.current_errors
+
+    @property
+    def userlist(self) -> UserlistDraft:
+        """The draft of the section being read; only parsers of `userlist` may ask."""
+        assert self.current_userlist is not None
+        return self.current_userlist
 
     @property
     def resolver(self) -> Resolver:

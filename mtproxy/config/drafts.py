@@ -24,6 +24,7 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StoredMessage,
 )
 from mtproxy.base.settings import (
     Address,
@@ -143,6 +144,49 @@ def free_numbers(wanted: list[int | None]) -> list[int]:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """`errorfile` and its like: one reply, or those of an `http-errors` section.
+
+    `statuses`: those that were asked for by number; none of them: all that the section has.
+    """
+
+    location: Location
+    spec: ReplySpec | None
+    section: str = ""
+    statuses: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class HttpErrorsDraft:
+    """An `http-errors` section."""
+
+    name: str
+    location: Location
+    messages: dict[int, StoredMessage] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class UserDraft:
+    """A `user` line of a `userlist` section."""
+
+    name: str
+    location: Location
+    password: str | None = None
+    insecure: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class UserlistDraft:
+    """A `userlist` section. `groups`: the users that each names, and where."""
+
+    name: str
+    location: Location
+    users: dict[str, UserDraft] = field(default_factory=dict)
+    groups: dict[str, tuple[tuple[str, ...], Location]] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class RulesDraft:
     """The rules of a proxy while they are read; the twin of `base.ruleset.ProxyRules`."""
@@ -236,8 +280,10 @@ class ProxyDraft:
     disabled: bool = False
     description: str | None = None
     monitor_uri: str | None = None
-    #: replies in place of the built-in ones, by status
-    errors: dict[int, ReplySpec] = field(default_factory=dict)
+    #: lines that say what is sent in place of the built-in replies, in their order
+    errors: list[ErrorLine] = field(default_factory=list)
+    #: what they come to, see `keywords_errors.resolve`
+    error_replies: dict[int, ReplySpec] = field(default_factory=dict)
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
     source: Address | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
@@ -325,7 +371,7 @@ class ProxyDraft:
             forced_id=self.id is not None,
             rules=self._freeze_rules(),
             stick_table=self.stick_table,
-            errors=dict(self.errors),
+            errors=self.error_replies,
             cookie=self.cookie,
             **self.keepalive_probes,
         )
@@ -389,6 +435,8 @@ class GlobalDraft:
     tune: dict[str, int | str | bool] = field(default_factory=dict)
     disabled_features: set[str] = field(default_factory=set)
     unix_bind: dict[str, object] = field(default_factory=dict)
+    #: `expose-experimental-directives`
+    experimental: bool = False
 
     def freeze(self) -> GlobalSettings:
         sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)

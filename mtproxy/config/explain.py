@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
+from mtproxy.base.ruleset import Format
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -90,7 +91,7 @@ _GLOBAL_VALUES = (
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
     "cpu_map", "disabled_features", "hard_stop_after", "logs", "log_send_hostname",
     "max_spread_checks", "profiling_locks", "stats_maxconn", "stats_sockets", "strict_limits",
-    "tune",
+    "tune", "variables",
 }  # fmt: skip
 
 
@@ -109,6 +110,9 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:
         yield _line("log-send-hostname", *filter(None, [glob.log_send_hostname]))
+    for variable in glob.variables:
+        word = "set-var-fmt" if isinstance(variable.value, Format) else "set-var"
+        yield _line(word, ",".join((variable.name, *variable.conditions)), variable.text)
     yield " strict-limits" if glob.strict_limits else " no strict-limits"
     if glob.profiling_locks:
         yield " profiling.locks on"

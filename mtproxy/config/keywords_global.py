@@ -73,6 +73,11 @@ def _flag(field: str) -> Parser:
     return parse
 
 
+def _experimental(ctx: Context, st: Statement) -> None:
+    st.at_most(0)
+    ctx.global_.experimental = True
+
+
 def _feature_off(ctx: Context, st: Statement) -> None:
     st.at_most(0)
     ctx.global_.disabled_features.add(st.words[0])
@@ -256,7 +261,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("zero-warning", IN_GLOBAL, _flag("zero_warning")),
     _no_effect("ca-base", _one_argument, _TLS),
     _no_effect("crt-base", _one_argument, _TLS),
-    _no_effect("expose-experimental-directives", _no_argument, "no directive here is experimental"),
+    Keyword("expose-experimental-directives", IN_GLOBAL, _experimental),
     _no_effect("expose-deprecated-directives", _no_argument, "deprecated directives are refused"),
     _no_effect("harden.reject-privileged-ports.quic", _one_argument, "QUIC is refused"),
     _no_effect("harden.reject-privileged-ports.tcp", _one_argument, "no port is reserved"),

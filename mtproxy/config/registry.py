@@ -7,8 +7,10 @@ the module is first used, from constant tables; read-only afterwards.
 from __future__ import annotations
 
 from mtproxy.config import (
+    keywords_auth,
     keywords_bind,
     keywords_capture,
+    keywords_errors,
     keywords_global,
     keywords_log,
     keywords_options,
@@ -19,9 +21,20 @@ from mtproxy.config import (
     keywords_server,
     keywords_sticktable,
     keywords_tune,
+    keywords_variables,
     known,
 )
-from mtproxy.config.model import GLOBAL, IN_RING, PROXY, RING, Keyword
+from mtproxy.config.model import (
+    GLOBAL,
+    HTTP_ERRORS,
+    IN_HTTP_ERRORS,
+    IN_RING,
+    IN_USERLIST,
+    PROXY,
+    RING,
+    USERLIST,
+    Keyword,
+)
 
 TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_global.KEYWORDS,
@@ -35,6 +48,9 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_server.KEYWORDS,
     keywords_ring.KEYWORDS,
     keywords_rules.KEYWORDS,
+    keywords_variables.KEYWORDS,
+    keywords_errors.KEYWORDS,
+    keywords_auth.KEYWORDS,
     keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )
@@ -51,16 +67,18 @@ def _by_room(room: frozenset[str]) -> dict[str, Keyword]:
     return found
 
 
-#: name -> keyword, of the global section, of all proxy sections and of rings
-_GLOBAL = _by_room(frozenset({GLOBAL}))
+#: name -> keyword, of all proxy sections and of every other kind
 _PROXY = _by_room(PROXY)
-_RING = _by_room(IN_RING)
+_OTHERS = {
+    GLOBAL: _by_room(frozenset({GLOBAL})),
+    RING: _by_room(IN_RING),
+    HTTP_ERRORS: _by_room(IN_HTTP_ERRORS),
+    USERLIST: _by_room(IN_USERLIST),
+}
 
 
 def _room(section: str) -> dict[str, Keyword]:
-    if section == RING:
-        return _RING
-    return _GLOBAL if section == GLOBAL else _PROXY
+    return _OTHERS.get(section, _PROXY)
 
 
 def find(section: str, words: tuple[str, ...]) -> Keyword | None:

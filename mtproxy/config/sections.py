@@ -11,7 +11,7 @@ from dataclasses import replace
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import BUILT_IN_SINKS, Location
-from mtproxy.config import registry
+from mtproxy.config import keywords_auth, keywords_errors, registry
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft
 from mtproxy.config.known import SECTIONS_LATER
@@ -21,16 +21,24 @@ from mtproxy.config.model import (
     DEFAULTS,
     FRONTEND,
     GLOBAL,
+    HTTP_ERRORS,
     LISTEN,
     RING,
+    USERLIST,
     Keyword,
+    Parser,
     Statement,
     Support,
     check_name,
 )
 from mtproxy.config.preprocessor import Preprocessor
 
-SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *SECTIONS_LATER)
+#: sections that are no proxies, and what begins them
+_OPENERS: dict[str, Parser] = {
+    HTTP_ERRORS: keywords_errors.open_section,
+    USERLIST: keywords_auth.open_section,
+}
+SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *_OPENERS, *SECTIONS_LATER)
 _PREFIXES = ("no", "default")
 
 
@@ -145,6 +153,10 @@ class Reader:
             )
         if section == GLOBAL:
             st.at_most(0)
+            return
+        if section in _OPENERS:
+            self.section_name = st.arg(1) or section
+            _OPENERS[section](self.ctx, st)
             return
         if section == RING:
             self._open_ring(st)

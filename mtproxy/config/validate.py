@@ -15,7 +15,7 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_sticktable
+from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
@@ -36,6 +36,7 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
         if proxy.disabled:
@@ -45,6 +46,7 @@ def check(ctx: Context) -> None:
         check_cookie_capture(ctx, proxy)
         _check_default_backend(ctx, proxy)
         _check_references(ctx, proxy)
+        proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_binds(ctx, proxy)
@@ -144,6 +146,10 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return {one.name for one in ctx.proxies if one.is_frontend}
         case "proxy":
             return ctx.proxies_by_name
+        case "userlist":
+            return ctx.userlists
+        case "http-errors":
+            return ctx.http_errors
         case "table":
             return keywords_sticktable.tables(ctx)
         case "server":
@@ -314,7 +320,16 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         by_name = {server.name: i for server, i in zip(draft.servers, ids, strict=True)}
         proxies.append(draft.freeze(number, global_.logs, by_name))
     rings = tuple(ring.freeze() for ring in ctx.rings)
-    return Settings(global_, tuple(proxies), files, dict(ctx.environ), rings, patterns=ctx.patterns)
+    return Settings(
+        global_,
+        tuple(proxies),
+        files,
+        dict(ctx.environ),
+        rings,
+        userlists=ctx.users,
+        http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
+        patterns=ctx.patterns,
+    )
 
 
 def has_listener(settings: Settings) -> bool:

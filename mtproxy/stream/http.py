@@ -306,15 +306,17 @@ class HttpStream(HttpRules):
             if ruled:
                 if self.tracking is not None:
                     self.tracking.count_status(response.status)
+                if self.txn.own_req:
+                    response = self.method_changed(request, response)
                 if be.sticking is not None:
                     self.response = response
                     be.sticking.store(self)
                 if route.changes_responses:
                     response = await self.run_response_rules(route, response, received)
                     received = self.txn.res_received
-                    if self.txn.close:
-                        request = self.txn.own_request(self)
-                        request.keep_alive = request.usual = False
+                if self.txn.close:
+                    request = self.txn.own_request(self)
+                    request.keep_alive = request.usual = False
             self.status = response.status
 
             # --- the response: nearly always complete, and both connections stay

@@ -95,6 +95,8 @@ class HttpRules(HttpExchange):
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
                     await self._request_verdict(front.request, verdict)
+            if front.redirect:
+                await self._request_set(front.redirect)
             route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
@@ -114,6 +116,8 @@ class HttpRules(HttpExchange):
                 self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+            if back.redirect:
+                await self._request_set(back.redirect)
         if self.txn.pending is not None and self.txn.pending.cut:
             raise Stop(0, "CR")
         self._leave_request()
@@ -240,6 +244,23 @@ class HttpRules(HttpExchange):
         response = self.response
         if self.txn.own_res:
             response.seal()
+        return response
+
+    def method_changed(self, request: RequestHead, response: ResponseHead) -> ResponseHead:
+        """The response, where rules may have made another method of HEAD, or HEAD of another.
+
+        A client that asked with HEAD gets no body. Where the server sent none, because it was asked
+        with HEAD, the client cannot be told so but by the end of its connection.
+        """
+        asked_head = request.start_line.startswith(b"HEAD ")
+        if asked_head is not (request.method == b"HEAD"):
+            response = response.copy()
+            response.usual = False
+            if asked_head:
+                response.body = BODY_NONE
+                response.keep_alive = False
+            else:
+                self.txn.close = True
         return response
 
     def _note_response_body(self, response: ResponseHead) -> None:
@@ -370,10 +391,10 @@ class HttpRules(HttpExchange):
         connection = b""
         if not keep:
             connection = CLOSE_LINE if message.version == 11 else b""
-        elif request.version == 10:
+        elif request.version == 10 or message.version == 10:
             connection = KEEP_ALIVE_LINE
         out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
-        if request.method == b"HEAD" or head.body == BODY_NONE:
+        if request.start_line.startswith(b"HEAD ") or head.body == BODY_NONE:
             return out, keep
         return out + message.body, keep
 

@@ -58,6 +58,7 @@ class SideRules:
         "keeper",
         "monitor_fail",
         "persist",
+        "redirect",
         "request",
         "res_content",
         "response",
@@ -73,6 +74,8 @@ class SideRules:
         self.content = build.rules(rules, "tcp-request content")
         self.res_content = build.rules(rules, "tcp-response content")
         self.request = build.rules(rules, "http-request")
+        #: behind `request`, even where that was left by `allow`
+        self.redirect = build.rules(rules, "redirect")
         self.response = build.rules(rules, "http-response")
         self.after = build.rules(rules, "http-after-response")
         self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
