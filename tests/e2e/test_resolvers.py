@@ -81,3 +81,16 @@ def test_what_is_no_name(proxy, origin: Origin, name: str) -> None:
     with NameServer({}) as dns:
         wire = proxy(configuration(origin, dns)).connect()
         assert ip_of(wire, name) == b""
+
+
+def test_each_request_reaches_the_server_that_it_names(proxy, origin: Origin) -> None:
+    """A connection to a server without an address of its own is of no use for the next request."""
+    rules = "http-request set-dst hdr(x-ip)\nhttp-request set-dst-port hdr(x-port)"
+    config = http(origin.port, fe=rules).replace(f"127.0.0.1:{origin.port}", "0.0.0.0:0")
+    with Origin() as other:
+        wire = proxy(config).connect()
+        for one in (origin, other, origin, other):
+            before = len(one.requests)
+            head = f"GET /head HTTP/1.1\nhost: a\nx-ip: 127.0.0.1\nx-port: {one.port}"
+            assert wire.request(head).status == 200
+            assert len(one.requests) == before + 1
