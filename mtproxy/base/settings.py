@@ -227,7 +227,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ForwardFor:
-    """`option forwardfor [except NET] [header NAME] [if-none]`."""
+    """`option forwardfor [except NET] [header NAME] [if-none]`; `option originalto` without the
+    last word.
+    """
 
     header: bytes = b"x-forwarded-for"
     except_net: str | None = None
@@ -273,6 +275,7 @@ class ProxySettings:
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
     forwardfor: ForwardFor | None = None
+    originalto: ForwardFor | None = None
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3

@@ -140,12 +140,13 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "options", "forwardfor", "logs", "log_tag", "retries", "maxconn", "backlog", "http_reuse",
+    "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
+    "http_reuse",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
 #: written from fields of their own
-_WORKED_OUT = frozenset({"httplog", "httpslog", "tcplog", "redispatch", "forwardfor"})
+_WORKED_OUT = frozenset({"httplog", "httpslog", "tcplog", "redispatch", "forwardfor", "originalto"})
 
 
 def _proxy(proxy: ProxySettings) -> Iterator[str]:
@@ -202,6 +203,10 @@ def _options(proxy: ProxySettings) -> Iterator[str]:
         words = ["except", forwardfor.except_net] if forwardfor.except_net else []
         words += ["header", forwardfor.header.decode("latin-1")]
         yield _line("option", "forwardfor", *words, *["if-none"] * forwardfor.if_none)
+    originalto = proxy.originalto
+    if originalto is not None:
+        words = ["except", originalto.except_net] if originalto.except_net else []
+        yield _line("option", "originalto", *words, "header", originalto.header.decode("latin-1"))
     for side in ("cli", "srv"):
         if not _has(proxy, f"{side}tcpka-cnt"):
             continue

@@ -106,7 +106,7 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
     """Rules of a `defaults` section are for frontends or for backends, never for both."""
     base = proxy.base
-    if base is None or not (any(base.rules.sets.values()) or base.rules.acls):
+    if base is None or not any(base.rules.sets.values()):
         return
     before = [one for one in ctx.proxies[: ctx.proxies.index(proxy)] if one.base is base]
     front = proxy.is_frontend or any(one.is_frontend for one in before)
@@ -211,6 +211,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.forwardfor is not None:
         ignored.append("option forwardfor")
         proxy.forwardfor = None
+    if proxy.originalto is not None:
+        ignored.append("option originalto")
+        proxy.originalto = None
     if proxy.monitor_uri is not None and proxy.is_frontend:
         ignored.append("monitor-uri")
         proxy.monitor_uri = None

@@ -52,7 +52,10 @@ class View(Protocol):
     retries: int
     #: no request came before on this connection
     first: bool
+    #: -1 before the client was told one
     status: int
+    #: ms that it took to connect to the server; -1: there is no connection yet
+    t_c: int
     txn: Transaction
     request: RequestHead | None
     response: ResponseHead | None

@@ -97,6 +97,7 @@ class Stream:
         "server",
         "server_expire",
         "sess_vars",
+        "source",
         "srv",
         "srv_conn",
         "srv_queue",
@@ -177,6 +178,8 @@ class Stream:
         self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
         #: the connection to the server that was used last; of this transaction if t_c says so
         self.used: Connection | None = None
+        #: its own address, where that was noted while it lived
+        self.source: tuple[str | None, int] = (None, 0)
         self.started = False
         self.request = self.response = None
         self.may_change = False
@@ -315,7 +318,10 @@ class Stream:
             sock = conn.sock
             return peer_text(sock.getpeername() if peer else sock.getsockname())
         except OSError:  # it is closed already
-            return None, 0
+            if not peer:
+                return self.source
+            address = conn.mark.server.address
+            return address.host, address.port
 
     # --- the connection as a whole
     def open_session(self) -> None:

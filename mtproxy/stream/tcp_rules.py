@@ -44,6 +44,8 @@ class TcpRules(Stream):
         front = room.rules
         route = room.route
         txn = self.txn = Transaction()
+        if room.keeper is not None:
+            room.keeper.begin_bytes(self)
         self.client_expire = self.ctx.now + self.conf.client
         if front is not None:
             if front.content:
@@ -149,6 +151,7 @@ class TcpRules(Stream):
         deadline = 0
         ended = False
         txn.looking_back = True
+        txn.begin_response()
         server_ms = bconf.tunnel or bconf.server
         self.client_expire = ctx.now + (bconf.tunnel or self.conf.client)
         self.server_expire = ctx.now + server_ms
