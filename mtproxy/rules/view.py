@@ -37,6 +37,8 @@ class View(Protocol):
     server: str
     fe: Any
     be: Any
+    #: how the stream deals with its backend, once it has one
+    bconf: Any
     srv: Any
     conn: Any
     sconn: Any
