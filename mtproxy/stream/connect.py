@@ -302,9 +302,8 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    if address.host in _ANY_HOST:
+    if address.host in _ANY_HOST and (host := stream.dst_ip) != "unix":
         # where the client wanted to go, as rules may have changed it
-        host = stream.dst_ip
         family, where = (
             (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
         )

@@ -52,6 +52,8 @@ class TcpStream(TcpRules):
             if self.conf.notes_source:
                 self.source = self.backend_src_ip, self.backend_src_port
             self.conn.tasklet = sconn.tasklet = self.task
+            if ruled:
+                self.txn.begin_response()
             if be.sticking is not None:
                 be.sticking.store(self)
             conf = self.conf

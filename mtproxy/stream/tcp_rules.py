@@ -259,13 +259,13 @@ async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
     """
     final = view.txn.payload_final
     for rule in rules:
-        undecided = rule.undecided
-        if undecided is not None:
-            result = undecided(view)
-            if result == _MISS:
-                if not final:
-                    return MISSING
+        if final:
+            if rule.test is not None and not rule.test(view):
                 continue
+        elif rule.undecided is not None:
+            result = rule.undecided(view)
+            if result == _MISS:
+                return MISSING
             if result == _FAIL:
                 continue
         verdict = rule.act(view)
