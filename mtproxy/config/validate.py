@@ -169,6 +169,8 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return ctx.userlists
         case "http-errors":
             return ctx.http_errors
+        case "resolvers":
+            return ctx.resolvers
         case "table":
             return keywords_sticktable.tables(ctx)
         case "server":
@@ -348,6 +350,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         files,
         dict(ctx.environ),
         rings,
+        resolvers=dict(ctx.resolvers),
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,
