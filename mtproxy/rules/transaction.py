@@ -54,9 +54,6 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
-    #: `set-timeout`: ms; None: as configured
-    server_timeout: int | None = None
-    tunnel_timeout: int | None = None
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line

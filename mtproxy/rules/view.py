@@ -38,6 +38,8 @@ class View(Protocol):
     server: str
     fe: Any
     be: Any
+    #: how the stream deals with its backend, once it has one
+    bconf: Any
     srv: Any
     conn: Any
     sconn: Any
@@ -54,8 +56,11 @@ class View(Protocol):
     first: bool
     #: -1 before the client was told one
     status: int
-    #: ms that it took to connect to the server; -1: there is no connection yet
+    #: ms until there was a connection to the server, and then the head of its answer; -1: not yet
     t_c: int
+    t_r: int
+    #: the log line has been, or is being, made
+    logged: bool
     txn: Transaction
     request: RequestHead | None
     response: ResponseHead | None

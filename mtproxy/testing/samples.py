@@ -68,6 +68,8 @@ class Samples:
             first=True,
             status=-1,
             t_c=-1,
+            t_r=-1,
+            logged=False,
             may_change=False,
             room=SimpleNamespace(cache=self.cache),
         )
