@@ -313,7 +313,9 @@ class Stream:
         if conn is None and self.t_c >= 0:
             conn = self.used
         if conn is None:
-            return None, 0
+            # it did not come to a connection; where it should have led is known all the same
+            srv = self.srv
+            return (srv.address.host, srv.address.port) if peer and srv is not None else (None, 0)
         try:
             sock = conn.sock
             return peer_text(sock.getpeername() if peer else sock.getsockname())
