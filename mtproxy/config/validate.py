@@ -36,6 +36,8 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    for defaults in ctx.defaults:
+        _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
@@ -101,6 +103,23 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         )
     if target is proxy:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
+    """What rules of a `defaults` section name must not depend on who inherits them."""
+    for reference in defaults.rules.references:
+        if reference.kind == "table" and not reference.name:
+            missing = "table"
+        elif reference.kind == "server" and "/" not in reference.name:
+            missing = "backend"
+        else:
+            continue
+        ctx.diagnostics.alert(
+            f"'{reference.word}' : the name of a {missing} must be set in a 'defaults' section"
+            f" ('{defaults.name}')",
+            reference.location,
+            word=reference.word,
+        )
 
 
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
