@@ -17,7 +17,8 @@ def line(text: str, **changes: Any) -> str:
 
 
 def test_everything_with_a_name_is_in_the_object():
-    got = line('%{+json}o %(request)r text %b %(custom)[str(a"\\\\b)] %(status)ST %(x:str)B')
+    custom = "str('a\"\\b')"
+    got = line("%{+json}o %(request)r text %b %(custom)[" + custom + "] %(status)ST %(x:str)B")
     assert got == (
         '{"request": "GET /slow?x=1 HTTP/1.1", "custom": "a\\"\\\\b", "status": 200, "x": "127"}'
     )
@@ -75,7 +76,6 @@ def test_cbor_of_the_manual():
 
 def test_binary_data():
     assert line("%{+cbor}o %(a)[bin(00aabb)]") == "BF616166303041414242FF"
-    assert line("%{+cbor,+bin}o %(a)[int(1)]").encode("utf-8", "surrogateescape") is not None
     raw = made("%{+cbor,+bin}o %(a)[bin(00aabb)]", FakeRecord(), flags=strings.LINE)
     assert raw == bytes.fromhex("BF61614300AABBFF")
 
