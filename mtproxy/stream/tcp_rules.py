@@ -149,6 +149,7 @@ class TcpRules(Stream):
         deadline = 0
         ended = False
         txn.looking_back = True
+        txn.begin_response()
         server_ms = bconf.tunnel or bconf.server
         self.client_expire = ctx.now + (bconf.tunnel or self.conf.client)
         self.server_expire = ctx.now + server_ms
