@@ -184,6 +184,31 @@ class RingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NameServer:
+    """A `nameserver` line of a resolvers section."""
+
+    name: str
+    address: Address
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolversSettings:
+    """A `resolvers` section (manual 5.3.2). Times in ms."""
+
+    name: str
+    nameservers: tuple[NameServer, ...] = ()
+    #: how often a question is asked again
+    retries: int = 3
+    timeout_retry: int = 1000
+    #: bytes of an answer that are announced as acceptable
+    payload_size: int = 512
+    #: how long an address that was learnt is used without asking
+    hold_valid: int = 10_000
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """Manual 4.2, `timeout NAME`."""
 
@@ -371,6 +396,7 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    resolvers: Mapping[str, ResolversSettings] = field(default_factory=dict)
     #: `userlist` sections by name: users by name
     userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status

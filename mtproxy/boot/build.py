@@ -26,6 +26,7 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
+from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.rules.build import Build, RuleShared
@@ -137,6 +138,8 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     start_forwarders(
         ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
     )
+    for resolvers in settings.resolvers.values():
+        room.resolvers[resolvers.name] = Resolver(resolvers, ctx)
     confs = room.confs
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)

@@ -29,7 +29,6 @@ SECTIONS_LATER: dict[str, str] = {
     "mailers": "e-mail alerts",
     "peers": "peers",
     "program": "programs of the master process",
-    "resolvers": "DNS resolvers",
     "traces": "traces",
 }
 

@@ -106,7 +106,7 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
     """Rules of a `defaults` section are for frontends or for backends, never for both."""
     base = proxy.base
-    if base is None or not (any(base.rules.sets.values()) or base.rules.acls):
+    if base is None or not any(base.rules.sets.values()):
         return
     before = [one for one in ctx.proxies[: ctx.proxies.index(proxy)] if one.base is base]
     front = proxy.is_frontend or any(one.is_frontend for one in before)
@@ -150,6 +150,8 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return ctx.userlists
         case "http-errors":
             return ctx.http_errors
+        case "resolvers":
+            return ctx.resolvers
         case "table":
             return keywords_sticktable.tables(ctx)
         case "server":
@@ -329,6 +331,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         files,
         dict(ctx.environ),
         rings,
+        resolvers=dict(ctx.resolvers),
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,

@@ -46,8 +46,8 @@ class Transaction:
     res_payload = b""
     #: the head of a request that was found in `payload`
     sniffed: RequestHead | None = None
-    #: nothing more will come in the direction being looked at
-    payload_final = False
+    #: nothing more will come in the direction being looked at, or nobody waits for it
+    payload_final = True
     #: the rules that run now are those for responses (in `mode tcp`)
     looking_back = False
     #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
+    from mtproxy.rules.types import Ip4, Ip6
 
 
 class View(Protocol):
@@ -51,7 +52,10 @@ class View(Protocol):
     retries: int
     #: no request came before on this connection
     first: bool
+    #: -1 before the client was told one
     status: int
+    #: ms that it took to connect to the server; -1: there is no connection yet
+    t_c: int
     txn: Transaction
     request: RequestHead | None
     response: ResponseHead | None
@@ -72,6 +76,7 @@ class View(Protocol):
 
     def set_limit(self, name: str, value: int) -> None: ...
     async def send_interim(self, message: bytes) -> None: ...
+    async def look_up(self, resolvers: str, name: str, prefer: str) -> Ip4 | Ip6 | None: ...
     async def wait_for_request_body(self, until: int, at_least: int) -> None: ...
     async def wait_for_response_body(self, until: int, at_least: int) -> None: ...
     @property

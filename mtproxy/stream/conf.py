@@ -72,6 +72,7 @@ class FrontConf(_Conf):
         "max_head",
         "monitor_uri",
         "nolinger",
+        "notes_source",
         "originalto",
         "socket_options",
         "splice",
@@ -112,6 +113,12 @@ class FrontConf(_Conf):
         #: a TCP session is logged when its server has taken the connection: the usual line without
         #: an option for logs, "Connect from ...", has nothing to wait for (manual 8.2.1)
         self.log_at_connect = proxy.mode == "tcp" and (self.logasap or not proxy.log_format)
+        #: the log shows the address of the server connection, which may be closed by then
+        self.notes_source = any(
+            getattr(piece, "name", "") in ("bi", "bp")
+            for fmt in proxy.rules.formats.values()
+            for piece in fmt.pieces
+        )
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.originalto = proxy.originalto

@@ -44,6 +44,8 @@ class TcpRules(Stream):
         front = room.rules
         route = room.route
         txn = self.txn = Transaction()
+        if room.keeper is not None:
+            room.keeper.begin_bytes(self)
         self.client_expire = self.ctx.now + self.conf.client
         if front is not None:
             if front.content:
@@ -257,13 +259,13 @@ async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
     """
     final = view.txn.payload_final
     for rule in rules:
-        undecided = rule.undecided
-        if undecided is not None:
-            result = undecided(view)
-            if result == _MISS:
-                if not final:
-                    return MISSING
+        if final:
+            if rule.test is not None and not rule.test(view):
                 continue
+        elif rule.undecided is not None:
+            result = rule.undecided(view)
+            if result == _MISS:
+                return MISSING
             if result == _FAIL:
                 continue
         verdict = rule.act(view)

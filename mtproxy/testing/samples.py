@@ -67,6 +67,7 @@ class Samples:
             client_port=1234,
             first=True,
             status=-1,
+            t_c=-1,
             may_change=False,
             room=SimpleNamespace(cache=self.cache),
         )

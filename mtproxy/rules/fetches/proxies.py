@@ -209,18 +209,18 @@ def _be_tunnel_timeout(view: View) -> int:
 
 
 def _current_server_timeout(view: View) -> int:
-    """As it applies now: none before the server has answered, unless a rule set it."""
+    """As it applies now: none before there is a connection, unless a rule set it."""
     changed = view.txn.server_timeout
     if changed is not None:
         return changed
-    return 0 if view.response is None else _be_server_timeout(view)
+    return 0 if view.t_c < 0 else _be_server_timeout(view)
 
 
 def _current_tunnel_timeout(view: View) -> int:
     changed = view.txn.tunnel_timeout
     if changed is not None:
         return changed
-    return 0 if view.response is None else _be_tunnel_timeout(view)
+    return 0 if view.t_c < 0 else _be_tunnel_timeout(view)
 
 
 def _srv_name(view: View) -> bytes | None:

@@ -15,7 +15,7 @@ from mtproxy.rules.types import INT_MAX, INT_MIN, Type
 #: match method -> the type that samples are cast to before they are compared
 _TAKES: Final = {
     "found": Type.ANY,
-    "bool": Type.BOOL,
+    "bool": Type.SINT,
     "int": Type.SINT,
     "ip": Type.ADDR,
     "bin": Type.BIN,
