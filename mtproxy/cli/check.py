@@ -72,11 +72,7 @@ def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Setting
 
 
 def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> int:
-    """`-c`: 0 valid, 1 errors (or warnings with -dW), 2 valid but nothing to listen on.
-
-    The verdict "valid" goes to standard output, as HAProxy 2.6 prints it, unless a dump goes there.
-    """
-    verdicts = stream or (sys.stderr if cmdline.dump else sys.stdout)
+    """`-c`: 0 valid, 1 errors (or warnings with -dW), 2 valid but nothing to listen on."""
     stream = stream or sys.stderr
     settings = load_reported(cmdline, stream)
     if settings is None:
@@ -91,7 +87,7 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
             )
         return NO_LISTENER
     if not is_quiet(cmdline):
-        print("Configuration file is valid", file=verdicts)
+        print("Configuration file is valid", file=stream)
     return VALID
 
 

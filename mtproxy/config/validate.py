@@ -36,9 +36,10 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    for defaults in ctx.defaults:
+        _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
-    _check_defaults(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -104,6 +105,23 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
 
 
+def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
+    """What rules of a `defaults` section name must not depend on who inherits them."""
+    for reference in defaults.rules.references:
+        if reference.kind == "table" and not reference.name:
+            missing = "table"
+        elif reference.kind == "server" and "/" not in reference.name:
+            missing = "backend"
+        else:
+            continue
+        ctx.diagnostics.alert(
+            f"'{reference.word}' : the name of a {missing} must be set in a 'defaults' section"
+            f" ('{defaults.name}')",
+            reference.location,
+            word=reference.word,
+        )
+
+
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
     """Rules of a `defaults` section are for frontends or for backends, never for both."""
     base = proxy.base
@@ -119,28 +137,6 @@ def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
             proxy.location,
             word=base.name,
         )
-    sets = {name for name, rules in base.rules.sets.items() if rules}
-    if not proxy.is_frontend:
-        for name in sorted(sets & {"tcp-request connection", "tcp-request session"}):
-            _no_heir(ctx, proxy, base, f"a backend has no '{name}' rules")
-    elif not proxy.is_backend and "tcp-response content" in sets:
-        _no_heir(ctx, proxy, base, "a frontend has no 'tcp-response content' rules")
-
-
-def _check_defaults(ctx: Context) -> None:
-    """A `defaults` section takes no rules from another one."""
-    for draft in ctx.defaults:
-        if draft.base is not None and any(draft.base.rules.sets.values()):
-            _no_heir(ctx, draft, draft.base, "a defaults section inherits no rules")
-
-
-def _no_heir(ctx: Context, draft: ProxyDraft, base: ProxyDraft, why: str) -> None:
-    ctx.diagnostics.alert(
-        f"{draft.title()} cannot inherit from the defaults section '{base.name}' at"
-        f" {base.location.file}:{base.location.line}: {why}",
-        draft.location,
-        word=base.name,
-    )
 
 
 def _check_references(ctx: Context, proxy: ProxyDraft) -> None:

@@ -35,9 +35,7 @@ class Transaction:
     #: None: the request has no body
     body: bytes | None = None
     body_complete = False
-    #: the same of the response, with what has been read behind its head as it came
-    res_body: bytes | None = None
-    res_body_complete = False
+    #: what has been read behind the response's head, as it came
     res_received = b""
     #: the stream's own account of the request's body (stream.request_body)
     pending: Any = None
@@ -54,9 +52,6 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
-    #: `set-timeout`: ms; None: as configured
-    server_timeout: int | None = None
-    tunnel_timeout: int | None = None
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line

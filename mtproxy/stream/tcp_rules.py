@@ -107,9 +107,6 @@ class TcpRules(Stream):
             self.conn.vanish()
             if self.be is not None:
                 self.be.counters.denied_req += 1
-        else:
-            # unread input makes the kernel send a reset next: it comes behind an orderly end
-            conn.shutdown_write()
         self._count_denied_request()
         raise Stop(0, "PR")
 

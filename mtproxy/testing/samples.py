@@ -68,7 +68,10 @@ class Samples:
             first=True,
             status=-1,
             t_c=-1,
+            t_r=-1,
+            logged=False,
             may_change=False,
+            response_body=lambda: b"",
             room=SimpleNamespace(cache=self.cache),
         )
 

@@ -74,7 +74,15 @@ class Sample:
     kind: str = ""
 
 
-type Piece = Literal | Space | Field | Sample
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """First of all pieces: the whole is an object of everything that has a name."""
+
+    name: str
+    binary: bool = False
+
+
+type Piece = Literal | Space | Field | Sample | Encoding
 
 #: reads the text of an expression that stands at this offset. May raise ConfigError.
 type ReadExpression = Callable[[str, int], Expression]
@@ -224,6 +232,8 @@ class _Reader:
     def _field(self, name: str, flags: Flags, start: int, label: str, kind: str) -> None:
         if name == "o":
             self.defaults = flags
+            if flags.encoding and not isinstance(self.out[0] if self.out else None, Encoding):
+                self.out.insert(0, Encoding(flags.encoding, flags.binary))
             return
         alias = ALIASES.get(name)
         if alias is None:
@@ -234,6 +244,11 @@ class _Reader:
             )
         if not self.http and (alias.http or name in HTTP_ONLY):
             raise FormatError(f"format variable '{name}' is reserved for HTTP mode", start, name)
+        if name == "tsc" and not self.http:
+            # there are no cookies outside of HTTP
+            self.out.append(Field("ts", flags, start, label, kind))
+            self._literal("--")
+            return
         self.out.append(Field(name, flags, start, label, kind))
 
     def _sample(self, start: int, at: int, flags: Flags, label: str, kind: str) -> int:
@@ -243,6 +258,8 @@ class _Reader:
             rest = self.text[end : end + 1]
             found = f"expected ']' after '{word}', but found '{rest}'"
             raise FormatError(found if rest else f"missing ']' after '{word}'", start, word)
+        if word.endswith(","):
+            raise FormatError(f"unknown converter '' behind '{word}'", start, word)
         if self.expression is None:
             raise FormatError("sample expressions (%[...]) are not available here", start)
         expression = self.expression(word, at)

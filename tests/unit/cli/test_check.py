@@ -31,17 +31,6 @@ def test_a_valid_configuration_is_praised_unless_quiet(tmp_path: Path) -> None:
     assert check(tmp_path, GOOD, quiet=True) == (0, "")
 
 
-def test_the_praise_stands_apart_from_messages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.cfg"
-    path.write_text(WARNED)
-    assert check_configuration(CommandLine(paths=(str(path),), check=True)) == 0
-    out, err = capsys.readouterr()
-    assert out == "Configuration file is valid\n"
-    assert "missing timeouts" in err
-
-
 def test_errors_exit_with_1(tmp_path: Path) -> None:
     code, text = check(tmp_path, GOOD + " nonsense\n")
     assert code == 1
@@ -100,7 +89,7 @@ def test_nothing_to_listen_on_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_hints_are_shown_when_asked(tmp_path: Path) -> None:
-    assert check(tmp_path, ".diag hint\n" + GOOD) == (0, "Configuration file is valid\n")
+    assert "hint" not in check(tmp_path, ".diag hint\n" + GOOD)[1]
     code, text = check(tmp_path, ".diag hint\n" + GOOD, diag=True)
     assert (code, "'hint'" in text) == (0, True)
 

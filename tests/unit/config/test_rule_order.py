@@ -64,19 +64,3 @@ def test_rules_of_defaults_are_for_one_kind_of_proxy(tmp_path: Path) -> None:
     assert found[0].startswith("frontends and backends cannot inherit from the same defaults")
     found = messages(tmp_path, text.replace("backend b from d\n server s 127.0.0.1:1\n", ""))
     assert found == []
-
-
-@pytest.mark.parametrize(
-    ("rule", "heir", "why"),
-    [
-        ("tcp-request connection accept", "backend b", "a backend has no 'tcp-request connection'"),
-        ("tcp-request session accept", "backend b", "a backend has no 'tcp-request session'"),
-        ("tcp-response content accept", "frontend f", "a frontend has no 'tcp-response content'"),
-        ("tcp-request content accept", "defaults e", "a defaults section inherits no rules"),
-    ],
-)
-def test_rules_of_defaults_fit_their_heirs(tmp_path: Path, rule: str, heir: str, why: str) -> None:
-    timeouts = "".join(f" timeout {side} 1s\n" for side in ("client", "connect", "server"))
-    text = f"defaults d\n mode tcp\n{timeouts} {rule}\n"
-    found = messages(tmp_path, f"{text}{heir} from d\n")
-    assert any(why in message for message in found), found

@@ -55,3 +55,13 @@ def test_the_time_for_data(samples: Samples) -> None:
 def test_units_are_checked(samples: Samples) -> None:
     with pytest.raises(ConfigError, match="expects 's', 'ms' or 'us', got 'd'"):
         samples.value("accept_date(d)")
+
+
+@pytest.mark.parametrize(
+    ("t_r", "status", "value"), [(5, 200, 200), (-1, 403, None), (-1, -1, None)]
+)
+def test_the_status_in_log_lines_is_the_servers(
+    t_r: int, status: int, value: int | None, samples: Samples
+) -> None:
+    samples.view.logged, samples.view.t_r, samples.view.status = True, t_r, status
+    assert samples.value("status") == value
