@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # fmt: off
-
 from tests.differential.case import Case, expr
 
 
