@@ -26,9 +26,11 @@ from mtproxy.config.model import (
     DEFAULTS,
     FRONTEND,
     GLOBAL,
+    HTTP_ERRORS,
     LISTEN,
     PROXY,
     RING,
+    USERLIST,
     Keyword,
     Support,
 )
@@ -121,6 +123,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "bind": lambda: options(BIND_OPTIONS),
     "server": lambda: options(SERVER_OPTIONS),
     "ring": lambda: options(tuple(k for k in registry.ALL if RING in k.sections)),
+    "errors": lambda: options(tuple(k for k in registry.ALL if HTTP_ERRORS in k.sections)),
+    "userlist": lambda: options(tuple(k for k in registry.ALL if USERLIST in k.sections)),
 }
 
 
