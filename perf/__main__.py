@@ -26,6 +26,7 @@ from perf import (
     runqueue,
     sampling,
     start,
+    sticktables,
     tcp,
     waitqueue,
 )
@@ -45,6 +46,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     rules.BENCHMARK,
     sampling.BENCHMARK,
     cells.BENCHMARK,
+    sticktables.BENCHMARK,
     maps.BENCHMARK,
 )
 

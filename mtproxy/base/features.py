@@ -41,7 +41,7 @@ FEATURES: dict[str, bool] = {
     "OT": False,
     "PCRE": False,
     "PCRE2": True,
-    "PCRE2_JIT": False,
+    "PCRE2_JIT": True,
     "PCRE_JIT": False,
     "POLL": True,
     "PRCTL": False,

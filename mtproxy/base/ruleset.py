@@ -197,6 +197,19 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """A variable, "txn.user", and what it is set to; None: nothing, it is unset.
+
+    `conditions` are those of `rules.variables`. `text` is how it was written.
+    """
+
+    name: str
+    conditions: tuple[str, ...]
+    value: Expression | Format | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """A slot for logs: what a header says, or what rules put there where `name` is empty.
 

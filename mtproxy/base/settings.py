@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -184,6 +184,31 @@ class RingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NameServer:
+    """A `nameserver` line of a resolvers section."""
+
+    name: str
+    address: Address
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolversSettings:
+    """A `resolvers` section (manual 5.3.2). Times in ms."""
+
+    name: str
+    nameservers: tuple[NameServer, ...] = ()
+    #: how often a question is asked again
+    retries: int = 3
+    timeout_retry: int = 1000
+    #: bytes of an answer that are announced as acceptable
+    payload_size: int = 512
+    #: how long an address that was learnt is used without asking
+    hold_valid: int = 10_000
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """Manual 4.2, `timeout NAME`."""
 
@@ -202,7 +227,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ForwardFor:
-    """`option forwardfor [except NET] [header NAME] [if-none]`."""
+    """`option forwardfor [except NET] [header NAME] [if-none]`; `option originalto` without the
+    last word.
+    """
 
     header: bytes = b"x-forwarded-for"
     except_net: str | None = None
@@ -248,6 +275,7 @@ class ProxySettings:
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
     forwardfor: ForwardFor | None = None
+    originalto: ForwardFor | None = None
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
@@ -336,6 +364,8 @@ class GlobalSettings:
     stats_maxconn: int = 10
     #: pollers and system calls turned off: noepoll, nopoll, nosplice, noreuseport, nogetaddrinfo
     disabled_features: frozenset[str] = frozenset()
+    #: variables of the process that are set when it starts (`set-var`)
+    variables: tuple[Assignment, ...] = ()
     #: refuse to start when a warning was emitted (zero-warning, -dW)
     zero_warning: bool = False
     set_dumpable: bool = False
@@ -366,6 +396,7 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    resolvers: Mapping[str, ResolversSettings] = field(default_factory=dict)
     #: `userlist` sections by name: users by name
     userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)
     #: `http-errors` sections by name: responses by status

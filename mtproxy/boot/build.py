@@ -26,10 +26,12 @@ from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
+from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
+from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
@@ -83,6 +85,7 @@ def make_shared(
     shared = Shared(settings, maxconn, listeners)
     shared.rules = RuleShared(settings)
     shared.rules.tables.update(make_tables(settings))
+    set_variables(shared.rules)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
@@ -135,6 +138,8 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     start_forwarders(
         ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
     )
+    for resolvers in settings.resolvers.values():
+        room.resolvers[resolvers.name] = Resolver(resolvers, ctx)
     confs = room.confs
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)

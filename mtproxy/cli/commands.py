@@ -14,6 +14,7 @@ from mtproxy.cli import (
     commands_stats,
     commands_tables,
     commands_threads,
+    commands_variables,
 )
 from mtproxy.cli.runtime import CommandTable
 
@@ -30,5 +31,6 @@ COMMANDS = CommandTable(
         *commands_servers.COMMANDS,
         *commands_tables.COMMANDS,
         *commands_patterns.COMMANDS,
+        *commands_variables.COMMANDS,
     ]
 )

@@ -56,6 +56,13 @@ def _set_severity(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
+def _experimental_mode(cli: CliSession, args: list[str]) -> Answer:
+    if not args:
+        return f"experimental-mode is {'ON' if cli.experimental else 'OFF'}\n"
+    cli.experimental = args[0] == "on"
+    return ""
+
+
 _SEVERITY_HELP = "begin messages with their severity, or not"
 
 COMMANDS: tuple[Command, ...] = (
@@ -89,6 +96,13 @@ COMMANDS: tuple[Command, ...] = (
         "how long this session may be silent",
         Level.USER,
         _set_timeout,
+    ),
+    Command(
+        ("experimental-mode",),
+        "experimental-mode [on|off]",
+        "allow commands that HAProxy calls experimental",
+        Level.ADMIN,
+        _experimental_mode,
     ),
     Command(
         ("set", "severity-output"),

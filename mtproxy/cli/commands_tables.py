@@ -374,9 +374,9 @@ def _set_one(cli: CliSession, table: StickTable, entry: Entry, word: str, text: 
             cells[cell] = value & MASK63
         case Kind.RATE:
             # stable for a period, then fading out: whoever sets it need not do so often
-            cells[cell] = cli.ctx.now & ~1
-            cells[cell + 1] = value & MASK32
             cells[cell + 2] = 0
+            cells[cell + 1] = value & MASK32
+            cells[cell] = cli.ctx.now & ~1
         case Kind.NAME:
             pass  # as in HAProxy, nothing happens
     lock.drop(cli.ctx.tid)

@@ -174,6 +174,8 @@ class CliSession:
         self.level = level
         self.timeout_ms = timeout_ms
         self.prompt = False
+        #: `experimental-mode on`
+        self.experimental = False
         #: "none", "number" or "string": whether messages begin with their severity
         self.severity_output = "none"
         #: the connection is to be closed once the current answer has left

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
 from mtproxy.base.errors import ConfigError, Diagnostics
-from mtproxy.base.settings import CommandLine, Location, UserSettings
+from mtproxy.base.settings import CommandLine, Location, ResolversSettings, UserSettings
 from mtproxy.config.drafts import GlobalDraft, HttpErrorsDraft, ProxyDraft, RingDraft, UserlistDraft
 from mtproxy.config.model import Statement
 from mtproxy.rules.patterns.store import PatternStore
@@ -36,6 +36,9 @@ class Context:
     #: the ring section being read
     current_ring: RingDraft | None = None
     #: sections by name, and those being read
+    #: by name; `current_resolvers` is the section being read
+    resolvers: dict[str, ResolversSettings] = field(default_factory=dict)
+    current_resolvers: str = ""
     http_errors: dict[str, HttpErrorsDraft] = field(default_factory=dict)
     current_errors: HttpErrorsDraft | None = None
     userlists: dict[str, UserlistDraft] = field(default_factory=dict)

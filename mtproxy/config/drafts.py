@@ -260,6 +260,7 @@ class ProxyDraft:
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
+    originalto: ForwardFor | None = None
     #: None stands for `log global`, resolved when the whole configuration is known
     logs: list[LogSettings | None] = field(default_factory=list)
     log_tag: str | None = None
@@ -355,6 +356,7 @@ class ProxyDraft:
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,
+            originalto=self.originalto,
             logs=tuple(logs),
             log_tag=self.log_tag,
             retries=self.retries,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
+from mtproxy.base.ruleset import Format
 from mtproxy.base.settings import (
     Address,
     AddressKind,
@@ -90,7 +91,7 @@ _GLOBAL_VALUES = (
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
     "cpu_map", "disabled_features", "hard_stop_after", "logs", "log_send_hostname",
     "max_spread_checks", "profiling_locks", "stats_maxconn", "stats_sockets", "strict_limits",
-    "tune",
+    "tune", "variables",
 }  # fmt: skip
 
 
@@ -109,6 +110,9 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:
         yield _line("log-send-hostname", *filter(None, [glob.log_send_hostname]))
+    for variable in glob.variables:
+        word = "set-var-fmt" if isinstance(variable.value, Format) else "set-var"
+        yield _line(word, ",".join((variable.name, *variable.conditions)), variable.text)
     yield " strict-limits" if glob.strict_limits else " no strict-limits"
     if glob.profiling_locks:
         yield " profiling.locks on"
@@ -136,12 +140,13 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "options", "forwardfor", "logs", "log_tag", "retries", "maxconn", "backlog", "http_reuse",
+    "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
+    "http_reuse",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
 #: written from fields of their own
-_WORKED_OUT = frozenset({"httplog", "httpslog", "tcplog", "redispatch", "forwardfor"})
+_WORKED_OUT = frozenset({"httplog", "httpslog", "tcplog", "redispatch", "forwardfor", "originalto"})
 
 
 def _proxy(proxy: ProxySettings) -> Iterator[str]:
@@ -198,6 +203,10 @@ def _options(proxy: ProxySettings) -> Iterator[str]:
         words = ["except", forwardfor.except_net] if forwardfor.except_net else []
         words += ["header", forwardfor.header.decode("latin-1")]
         yield _line("option", "forwardfor", *words, *["if-none"] * forwardfor.if_none)
+    originalto = proxy.originalto
+    if originalto is not None:
+        words = ["except", originalto.except_net] if originalto.except_net else []
+        yield _line("option", "originalto", *words, "header", originalto.header.decode("latin-1"))
     for side in ("cli", "srv"):
         if not _has(proxy, f"{side}tcpka-cnt"):
             continue

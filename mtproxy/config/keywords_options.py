@@ -85,25 +85,35 @@ def _redispatch(ctx: Context, st: Statement) -> None:
 
 def _forwardfor(ctx: Context, st: Statement) -> None:
     """`option forwardfor [except NET] [header NAME] [if-none]`."""
-    header = b"x-forwarded-for"
+    ctx.proxy.forwardfor = _address_header(st, "forwardfor", b"x-forwarded-for")
+
+
+def _originalto(ctx: Context, st: Statement) -> None:
+    """`option originalto [except NET] [header NAME]`."""
+    ctx.proxy.originalto = _address_header(st, "originalto", b"x-original-to")
+
+
+def _address_header(st: Statement, name: str, header: bytes) -> ForwardFor:
+    supported = "'except' and 'header'"
+    if name == "forwardfor":
+        supported = "'except', 'header' and 'if-none'"
     except_net: str | None = None
     if_none = False
     position = 2
     while position < len(st.words):
         word = st.words[position]
-        if word == "if-none":
+        if word == "if-none" and name == "forwardfor":
             if_none = True
             position += 1
             continue
         if word not in ("except", "header"):
             raise ConfigError(
-                "'option forwardfor' only supports 'except', 'header' and 'if-none'"
-                f" (got '{word}')",
+                f"'option {name}' only supports {supported} (got '{word}')",
                 word=word,
             )
         value = st.arg(position + 1)
         if not value:
-            raise ConfigError(f"'option forwardfor {word}' expects an argument", word=word)
+            raise ConfigError(f"'option {name} {word}' expects an argument", word=word)
         if word == "header":
             header = _header_name(value)
         else:
@@ -111,11 +121,11 @@ def _forwardfor(ctx: Context, st: Statement) -> None:
                 except_net = str(ipaddress.ip_network(value, strict=False))
             except ValueError:
                 raise ConfigError(
-                    f"'option forwardfor except' expects an address or network (got '{value}')",
+                    f"'option {name} except' expects an address or network (got '{value}')",
                     word=value,
                 ) from None
         position += 2
-    ctx.proxy.forwardfor = ForwardFor(header, except_net, if_none)
+    return ForwardFor(header, except_net, if_none)
 
 
 def _header_name(text: str) -> bytes:
@@ -165,6 +175,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("log-separate-errors", FRONT),
     _option("logasap", FRONT),
     _option("nolinger", PROXY),
+    _option("originalto", PROXY, _originalto, negatable=False),
     _option("persist", BACK),
     _option("redispatch", BACK, _redispatch),
     _option("socket-stats", FRONT),
@@ -202,7 +213,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("independent-streams", PROXY, "independent timeouts per direction"),
     _later("ldap-check", BACK, "protocol health checks"),
     _later("mysql-check", BACK, "protocol health checks"),
-    _later("originalto", PROXY, "the X-Original-To header"),
     _later("pgsql-check", BACK, "protocol health checks"),
     _later("prefer-last-server", BACK, "server affinity of kept-alive clients"),
     _later("redis-check", BACK, "protocol health checks"),

@@ -168,12 +168,12 @@ def _inspect_delay(field: str) -> Parser:
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("acl", PROXY, _acl),
-    Keyword("tcp-request connection", FRONT, _rule_set(points.TCP_CONNECTION)),
-    Keyword("tcp-request session", FRONT, _rule_set(points.TCP_SESSION)),
+    Keyword("tcp-request connection", FRONT, _rule_set(points.TCP_CONNECTION), strict=True),
+    Keyword("tcp-request session", FRONT, _rule_set(points.TCP_SESSION), strict=True),
     Keyword("tcp-request content", PROXY, _rule_set(points.TCP_CONTENT)),
     Keyword("tcp-request inspect-delay", PROXY, _inspect_delay("inspect_delay")),
-    Keyword("tcp-response content", BACK, _rule_set(points.TCP_RESPONSE)),
-    Keyword("tcp-response inspect-delay", BACK, _inspect_delay("response_delay")),
+    Keyword("tcp-response content", BACK, _rule_set(points.TCP_RESPONSE), strict=True),
+    Keyword("tcp-response inspect-delay", BACK, _inspect_delay("response_delay"), strict=True),
     Keyword("http-request", PROXY, _rule_set(points.HTTP_REQUEST)),
     Keyword("http-response", PROXY, _rule_set(points.HTTP_RESPONSE)),
     Keyword("http-after-response", PROXY, _rule_set(points.HTTP_AFTER_RESPONSE)),

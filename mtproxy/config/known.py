@@ -29,7 +29,6 @@ SECTIONS_LATER: dict[str, str] = {
     "mailers": "e-mail alerts",
     "peers": "peers",
     "program": "programs of the master process",
-    "resolvers": "DNS resolvers",
     "traces": "traces",
 }
 
@@ -90,8 +89,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "prealloc-fd": "descriptor tables",
     "server-state-base": "server state files",
     "server-state-file": "server state files",
-    "set-var": "variables",
-    "set-var-fmt": "variables",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",

@@ -27,11 +27,13 @@ FRONTEND = "frontend"
 LISTEN = "listen"
 BACKEND = "backend"
 RING = "ring"
+RESOLVERS = "resolvers"
 HTTP_ERRORS = "http-errors"
 USERLIST = "userlist"
 
 IN_GLOBAL = frozenset({GLOBAL})
 IN_RING = frozenset({RING})
+IN_RESOLVERS = frozenset({RESOLVERS})
 IN_HTTP_ERRORS = frozenset({HTTP_ERRORS})
 IN_USERLIST = frozenset({USERLIST})
 #: proxies that listen, proxies that have servers, and both, each with `defaults`

@@ -11,7 +11,7 @@ from dataclasses import replace
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import BUILT_IN_SINKS, Location
-from mtproxy.config import keywords_auth, keywords_errors, registry
+from mtproxy.config import keywords_auth, keywords_errors, keywords_resolvers, registry
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft
 from mtproxy.config.known import SECTIONS_LATER
@@ -23,6 +23,7 @@ from mtproxy.config.model import (
     GLOBAL,
     HTTP_ERRORS,
     LISTEN,
+    RESOLVERS,
     RING,
     USERLIST,
     Keyword,
@@ -37,6 +38,7 @@ from mtproxy.config.preprocessor import Preprocessor
 _OPENERS: dict[str, Parser] = {
     HTTP_ERRORS: keywords_errors.open_section,
     USERLIST: keywords_auth.open_section,
+    RESOLVERS: keywords_resolvers.open_section,
 }
 SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *_OPENERS, *SECTIONS_LATER)
 _PREFIXES = ("no", "default")
@@ -180,6 +182,7 @@ class Reader:
             ctx.proxies_by_name.setdefault(name, []).append(draft)
         base = self._inherited(st, position, draft)
         if base is not None:
+            self._check_heir(st, draft, base)
             draft.inherit(base)
         if section != DEFAULTS and not name:
             raise ConfigError(f"'{section}' expects a name as argument")
@@ -194,6 +197,24 @@ class Reader:
                 + (hint if section in (FRONTEND, LISTEN) else ""),
                 word=st.arg(rest),
             )
+
+    def _check_heir(self, st: Statement, draft: ProxyDraft, base: ProxyDraft) -> None:
+        """Rules of a defaults section are not for every section that may begin with it."""
+        found = {name for name, rules in base.rules.sets.items() if rules}
+        what = ""
+        if draft.kind == DEFAULTS and found:
+            what = "TCP/HTTP rules"
+        elif draft.kind == BACKEND and found & {"tcp-request connection", "tcp-request session"}:
+            what = "'tcp-request connection' or 'tcp-request session' rules"
+        elif draft.kind == FRONTEND and "tcp-response content" in found:
+            what = "'tcp-response content' rules"
+        if what:
+            error = ConfigError(
+                f"a {draft.kind} section cannot inherit from a defaults section defining {what}"
+                f" (defaults section at {base.location.file}:{base.location.line})",
+                word=base.name or None,
+            )
+            self.ctx.report(st, error)
 
     def _open_ring(self, st: Statement) -> None:
         ctx = self.ctx

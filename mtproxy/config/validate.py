@@ -36,6 +36,8 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    for defaults in ctx.defaults:
+        _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
@@ -103,10 +105,27 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
 
 
+def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
+    """What rules of a `defaults` section name must not depend on who inherits them."""
+    for reference in defaults.rules.references:
+        if reference.kind == "table" and not reference.name:
+            missing = "table"
+        elif reference.kind == "server" and "/" not in reference.name:
+            missing = "backend"
+        else:
+            continue
+        ctx.diagnostics.alert(
+            f"'{reference.word}' : the name of a {missing} must be set in a 'defaults' section"
+            f" ('{defaults.name}')",
+            reference.location,
+            word=reference.word,
+        )
+
+
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
     """Rules of a `defaults` section are for frontends or for backends, never for both."""
     base = proxy.base
-    if base is None or not (any(base.rules.sets.values()) or base.rules.acls):
+    if base is None or not any(base.rules.sets.values()):
         return
     before = [one for one in ctx.proxies[: ctx.proxies.index(proxy)] if one.base is base]
     front = proxy.is_frontend or any(one.is_frontend for one in before)
@@ -150,6 +169,8 @@ def _known(ctx: Context, proxy: ProxyDraft, kind: str) -> Collection[str] | None
             return ctx.userlists
         case "http-errors":
             return ctx.http_errors
+        case "resolvers":
+            return ctx.resolvers
         case "table":
             return keywords_sticktable.tables(ctx)
         case "server":
@@ -209,6 +230,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.forwardfor is not None:
         ignored.append("option forwardfor")
         proxy.forwardfor = None
+    if proxy.originalto is not None:
+        ignored.append("option originalto")
+        proxy.originalto = None
     if proxy.monitor_uri is not None and proxy.is_frontend:
         ignored.append("monitor-uri")
         proxy.monitor_uri = None
@@ -326,6 +350,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         files,
         dict(ctx.environ),
         rings,
+        resolvers=dict(ctx.resolvers),
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,

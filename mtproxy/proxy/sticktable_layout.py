@@ -4,9 +4,10 @@ Every entry of a table has one `array` of 64-bit cells: who uses it, when it exp
 stored data in the order of `DATA_TYPES`. Numbers in an array are nobody's objects: a thread that
 reads or writes one that another thread wrote touches no reference count of a foreign object.
 
-A rate takes three cells: the tick (ms) at which its current period began, the events of it, and
-those of the period before. What is read is HAProxy's sliding estimate: the current events and that
-share of the previous ones which the rest of the period amounts to.
+A rate takes three cells: the tick (ms) at which its current period began, always even, the events
+of it, and those of the period before. The tick is odd while a period gives way to the next. What is
+read is HAProxy's sliding estimate: the current events and that share of the previous ones which the
+rest of the period amounts to.
 
 A Layout is immutable; functions work on cells that the caller guards.
 """
@@ -133,6 +134,8 @@ def count(cells: Cells, cell: int, period: int, now: int, events: int) -> int:
     if now - tick < period:
         cells[cell + 1] = current = cells[cell + 1] + events & MASK32
         return current
+    # odd: whoever reads without the lock reads again under it
+    cells[cell] = tick | 1
     cells[cell + 2] = cells[cell + 1]
     cells[cell + 1] = events
     tick += period
@@ -145,10 +148,13 @@ def count(cells: Cells, cell: int, period: int, now: int, events: int) -> int:
 
 
 def rate(cells: Cells, cell: int, period: int, now: int) -> int:
-    """Events per period, as HAProxy estimates them. Under the shard's lock."""
-    current = cells[cell + 1]
-    past = cells[cell + 2]
-    remain = cells[cell] + period - now
+    """Events per period, as HAProxy estimates them. Under the shard's lock, or of a copy."""
+    return estimate(cells[cell], cells[cell + 1], cells[cell + 2], period, now)
+
+
+def estimate(tick: int, current: int, past: int, period: int, now: int) -> int:
+    """Events per period from the three numbers of a rate."""
+    remain = tick + period - now
     if remain < 0:
         remain += period
         past = current if remain >= 0 else 0

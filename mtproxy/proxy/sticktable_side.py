@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.sticktable import Stored
 from mtproxy.proxy.sticktable import SHARDS, Entry, Key, StickTable
-from mtproxy.proxy.sticktable_layout import EXPIRE, MASK32, USES, Event, Layout, apply, count, rate
+from mtproxy.proxy.sticktable_layout import (
+    EXPIRE,
+    MASK32,
+    USES,
+    Event,
+    Layout,
+    apply,
+    count,
+    estimate,
+)
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
@@ -92,12 +101,14 @@ class TableSide:
         shard = self._shards[hash((key,)) & _MASK]
         lock = shard.lock
         lock.take(tid)
-        entry = shard.entries.get(key)
-        if entry is None:
+        try:
+            entry = shard.entries[key]
+        except KeyError:
             lock.drop(tid)
-            entry = self.table.open(key, now, tid)
-            if entry is None:
+            made = self.table.open(key, now, tid)
+            if made is None:
                 return None
+            entry = made
         cells = entry.cells
         cells[0] += 1
         cells[1] = now + self._expire
@@ -198,15 +209,27 @@ class TableSide:
     # --- entries as they are
     def find(self, key: Key) -> Entry | None:
         """The entry of a key, if there is one; it may be removed at any time."""
-        return self._shards[hash((key,)) & _MASK].entries.get(key)
+        try:
+            return self._shards[hash((key,)) & _MASK].entries[key]
+        except KeyError:
+            return None
 
     def rate(self, entry: Entry, cell: int, period: int) -> int:
-        """Events per period now."""
-        lock = entry.shard.lock
-        lock.take(self._tid)
-        result = rate(entry.cells, cell, period, self._ctx.now)
-        lock.drop(self._tid)
-        return result
+        """Events per period now.
+
+        Read without the lock; under it where a period ends at this moment. What an event of the
+        same moment has changed already or not yet makes no difference: either is right.
+        """
+        cells = entry.cells
+        tick = cells[cell]
+        current = cells[cell + 1]
+        past = cells[cell + 2]
+        if tick & 1 or cells[cell] != tick:
+            lock = entry.shard.lock
+            lock.take(self._tid)
+            tick, current, past = cells[cell : cell + 3]
+            lock.drop(self._tid)
+        return estimate(tick, current, past, period, self._ctx.now)
 
     def remain(self, entry: Entry) -> int:
         """Milliseconds until the entry expires."""

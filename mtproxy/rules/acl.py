@@ -66,7 +66,6 @@ _BY_TYPE: Final = {
     Type.IPV4: "ip",
     Type.IPV6: "ip",
     Type.STR: "str",
-    Type.METH: "meth",
 }
 #: HAProxy's own ACL keywords that are fetches as well: only converters in the same word belong to
 #: them, what stands behind is a pattern even if it is called like one

@@ -147,6 +147,9 @@ from mtproxy.rules.fetches import (
     stick as fetches_stick,
 )
 from mtproxy.rules.fetches import (
+    timers as fetches_timers,
+)
+from mtproxy.rules.fetches import (
     variables as fetches_variables,
 )
 from mtproxy.rules.tables import Action, Converter, Fetch
@@ -202,6 +205,7 @@ _FETCHES_BY_FAMILY: Final[tuple[tuple[Fetch, ...], ...]] = (
     fetches_process.FETCHES,
     fetches_proxies.FETCHES,
     fetches_stick.FETCHES,
+    fetches_timers.FETCHES,
     fetches_variables.FETCHES,
 )
 

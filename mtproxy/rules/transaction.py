@@ -46,17 +46,14 @@ class Transaction:
     res_payload = b""
     #: the head of a request that was found in `payload`
     sniffed: RequestHead | None = None
-    #: nothing more will come in the direction being looked at
-    payload_final = False
+    #: nothing more will come in the direction being looked at, or nobody waits for it
+    payload_final = True
     #: the rules that run now are those for responses (in `mode tcp`)
     looking_back = False
     #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
     nice = 0
     priority_class = 0
     priority_offset = 0
-    #: `set-timeout`: ms; None: as configured
-    server_timeout: int | None = None
-    tunnel_timeout: int | None = None
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtproxy.rules.endpoints import Endpoints
     from mtproxy.rules.sticktables import Tracking
     from mtproxy.rules.transaction import Transaction
+    from mtproxy.rules.types import Ip4, Ip6
 
 
 class View(Protocol):
@@ -37,6 +38,8 @@ class View(Protocol):
     server: str
     fe: Any
     be: Any
+    #: how the stream deals with its backend, once it has one
+    bconf: Any
     srv: Any
     conn: Any
     sconn: Any
@@ -51,7 +54,13 @@ class View(Protocol):
     retries: int
     #: no request came before on this connection
     first: bool
+    #: -1 before the client was told one
     status: int
+    #: ms until there was a connection to the server, and then the head of its answer; -1: not yet
+    t_c: int
+    t_r: int
+    #: the log line has been, or is being, made
+    logged: bool
     txn: Transaction
     request: RequestHead | None
     response: ResponseHead | None
@@ -72,12 +81,17 @@ class View(Protocol):
 
     def set_limit(self, name: str, value: int) -> None: ...
     async def send_interim(self, message: bytes) -> None: ...
+    async def look_up(self, resolvers: str, name: str, prefer: str) -> Ip4 | Ip6 | None: ...
     async def wait_for_request_body(self, until: int, at_least: int) -> None: ...
     async def wait_for_response_body(self, until: int, at_least: int) -> None: ...
     @property
     def dst_ip(self) -> str: ...
     @property
     def dst_port(self) -> int: ...
+    @property
+    def backend_src_ip(self) -> str | None: ...
+    @property
+    def backend_src_port(self) -> int: ...
     @property
     def server_ip(self) -> str | None: ...
     @property

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.sticktable import StickTable
+    from mtproxy.rules.build import RuleShared
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
     from mtproxy.sched.sampler import Sampler
@@ -116,6 +117,8 @@ class Runtime:
         self.rings: dict[str, Ring] = {}
         #: stick tables by name, in the order of the configuration
         self.tables: dict[str, StickTable] = {}
+        #: what the rules of all threads share; None in tests without rules
+        self.rules: RuleShared | None = None
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)

@@ -72,6 +72,8 @@ class FrontConf(_Conf):
         "max_head",
         "monitor_uri",
         "nolinger",
+        "notes_source",
+        "originalto",
         "socket_options",
         "splice",
         "splice_request",
@@ -111,8 +113,15 @@ class FrontConf(_Conf):
         #: a TCP session is logged when its server has taken the connection: the usual line without
         #: an option for logs, "Connect from ...", has nothing to wait for (manual 8.2.1)
         self.log_at_connect = proxy.mode == "tcp" and (self.logasap or not proxy.log_format)
+        #: the log shows the address of the server connection, which may be closed by then
+        self.notes_source = any(
+            getattr(piece, "name", "") in ("bi", "bp")
+            for fmt in proxy.rules.formats.values()
+            for piece in fmt.pieces
+        )
         self.forwardfor = proxy.forwardfor
         self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
+        self.originalto = proxy.originalto
         self.monitor_uri = proxy.monitor_uri
 
 
@@ -126,6 +135,7 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
+        "originalto",
         "persistence",
         "redispatch",
         "retries",
@@ -176,6 +186,7 @@ class BackConf(_Conf):
         self.splice_request = "splice-request" in options
         self.splice_response = "splice-response" in options
         self.forwardfor = proxy.forwardfor
+        self.originalto = proxy.originalto
         #: what chooses a server before the algorithm does; set by boot where there is anything
         self.persistence: Persistence | None = None
         #: source address of servers that have none of their own

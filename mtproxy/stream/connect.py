@@ -26,6 +26,7 @@ from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
+    from mtproxy.base.settings import Address
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
@@ -85,7 +86,7 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
     if settings.pool_max_conn >= 0:
         srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
-    if srv.purge_delay == 0:
+    if srv.purge_delay == 0 or follows_client(srv.address):
         srv.max_idle = 0
     if settings.max_reuse >= 0:
         srv.max_reuse = settings.max_reuse
@@ -168,6 +169,7 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
         mark.server is not srv
         or mark.epoch != srv.epoch
         or mark.reused >= srv.max_reuse
+        or follows_client(srv.address)
         or not is_quiet(conn)
     ):
         return False
@@ -295,6 +297,15 @@ async def connect(stream: Stream) -> Connection:
             started = ctx.now
 
 
+def follows_client(address: Address) -> bool:
+    """Whether connections to the server go where the client wanted to go, at least in part: one
+    that was made for a client is of no use for the next.
+    """
+    if address.kind in _PORTLESS:
+        return False
+    return address.port_offset is not None or address.port == 0 or address.host in _ANY_HOST
+
+
 def _open(stream: Stream, srv: Server) -> Connection:
     address = srv.address
     port = address.port
@@ -302,9 +313,8 @@ def _open(stream: Stream, srv: Server) -> Connection:
         # no port of its own, or one relative to the port that the client connected to
         port = stream.dst_port + (address.port_offset or 0)
     family, where = sockaddr(address, port)
-    if address.host in _ANY_HOST:
+    if address.host in _ANY_HOST and (host := stream.dst_ip) != "unix":
         # where the client wanted to go, as rules may have changed it
-        host = stream.dst_ip
         family, where = (
             (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
         )

@@ -29,6 +29,7 @@ from mtproxy.stream.tunnel import tunnel
 if TYPE_CHECKING:
     import socket
 
+    from mtproxy.base.settings import ForwardFor
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.room import FrontRoom
@@ -74,7 +75,7 @@ class HttpExchange(Stream):
         self.up_failed = False
         #: `http-reuse never`: the connection of this client alone, between two requests
         self.kept: Connection | None = None
-        self.forwardfor_line: bytes | None = None
+        self.forwardfor_line: tuple[ForwardFor, str, bytes] | None = None
 
     # --- the server connection
     def _idle_connection(self, srv: Server) -> Connection | None:
@@ -107,6 +108,8 @@ class HttpExchange(Stream):
         extra = b""
         if self.bconf.forwardfor is not None or self.conf.forwardfor is not None:
             extra = self._forwardfor(request)
+        if self.bconf.originalto is not None or self.conf.originalto is not None:
+            extra += self._originalto()
         if self.bconf.close_server or self.conf.httpclose:
             if request.upgrade is None:
                 extra += CLOSE_LINE
@@ -122,13 +125,18 @@ class HttpExchange(Stream):
             for header in request.headers:
                 if header[0] == option.header:
                     return b""
-        line = self.forwardfor_line
-        if line is None:
-            line = b""
-            if self.client_ip != "unix" and not _in_network(self.client_ip, option.except_net):
-                line = option.header + b": " + self.client_ip.encode() + b"\r\n"
-            self.forwardfor_line = line
-        return line
+        # Rules may change the address, and each backend has its option.
+        known = self.forwardfor_line
+        if known is None or known[0] is not option or known[1] != self.client_ip:
+            line = _address_line(option, self.client_ip)
+            known = self.forwardfor_line = (option, self.client_ip, line)
+        return known[2]
+
+    def _originalto(self) -> bytes:
+        """`option originalto` of the backend, else of the frontend (manual 4.2)."""
+        option = self.bconf.originalto or self.conf.originalto
+        assert option is not None
+        return _address_line(option, self.dst_ip)
 
     def _send_head(self, sconn: Connection, head: bytes) -> None:
         """Send a whole request; what the kernel does not take at once leaves through a pump."""
@@ -417,6 +425,13 @@ class HttpExchange(Stream):
         task.wake()
         await park()
         task.queue = self.ctx.normal
+
+
+def _address_line(option: ForwardFor, ip: str) -> bytes:
+    """The header line that tells an address; empty where the option excepts it."""
+    if ip == "unix" or _in_network(ip, option.except_net):
+        return b""
+    return option.header + b": " + ip.encode() + b"\r\n"
 
 
 def _in_network(ip: str, network: str | None) -> bool:

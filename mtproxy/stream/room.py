@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
+    from mtproxy.proxy.resolver import Resolver
     from mtproxy.rules.view import View
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf, FrontConf
@@ -168,6 +169,7 @@ class Room:
         "listeners",
         "others",
         "others_tick",
+        "resolvers",
         "thread_logs",
     )
 
@@ -182,6 +184,7 @@ class Room:
         self.listeners: dict[int, ListenerRoom] = {}
         self.backends: dict[str, Backend] = {}
         self.confs: dict[str, BackConf] = {}
+        self.resolvers: dict[str, Resolver] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
         self.acceptors: list[Acceptor] = []

@@ -139,8 +139,14 @@ class Route:
         )
         self.plain = (
             conf.forwardfor is None
+            and conf.originalto is None
             and not conf.httpclose
-            and (bconf is None or (bconf.forwardfor is None and not bconf.close_server))
+            and (
+                bconf is None
+                or (
+                    bconf.forwardfor is None and bconf.originalto is None and not bconf.close_server
+                )
+            )
         )
         sides = [side for side in (back, front) if side is not None]
         behind = front if own else back

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtproxy.net.connection import ENDED, Connection
 from mtproxy.net.sockets import original_destination, peer_text
+from mtproxy.rules.types import Ip4, Ip6, parse_ip
 from mtproxy.stream.conf import FOREVER
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Stream:
         "server",
         "server_expire",
         "sess_vars",
+        "source",
         "srv",
         "srv_conn",
         "srv_queue",
@@ -176,6 +178,8 @@ class Stream:
         self.act_conn = self.fe_conn = self.be_conn = self.srv_conn = 0
         #: the connection to the server that was used last; of this transaction if t_c says so
         self.used: Connection | None = None
+        #: its own address, where that was noted while it lived
+        self.source: tuple[str | None, int] = (None, 0)
         self.started = False
         self.request = self.response = None
         self.may_change = False
@@ -309,12 +313,17 @@ class Stream:
         if conn is None and self.t_c >= 0:
             conn = self.used
         if conn is None:
-            return None, 0
+            # it did not come to a connection; where it should have led is known all the same
+            srv = self.srv
+            return (srv.address.host, srv.address.port) if peer and srv is not None else (None, 0)
         try:
             sock = conn.sock
             return peer_text(sock.getpeername() if peer else sock.getsockname())
         except OSError:  # it is closed already
-            return None, 0
+            if not peer:
+                return self.source
+            address = conn.mark.server.address
+            return address.host, address.port
 
     # --- the connection as a whole
     def open_session(self) -> None:
@@ -353,6 +362,14 @@ class Stream:
         self.bconf = bconf
         self.backend = be.name
         be.counters.conn_cur += 1
+
+    async def look_up(self, resolvers: str, name: str, prefer: str) -> Ip4 | Ip6 | None:
+        """An address of a host by a `resolvers` section; None if there is none."""
+        literal = parse_ip(name)
+        if literal is not None:
+            return literal
+        found = await self.room.room.resolvers[resolvers].lookup(name, self.task, prefer)
+        return None if found is None else parse_ip(found)
 
     def set_limit(self, name: str, value: int) -> None:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""

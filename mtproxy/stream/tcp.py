@@ -47,7 +47,13 @@ class TcpStream(TcpRules):
                 raise Stop(503, "SC")
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
+            if ruled:
+                self.txn.begin_response()
+            if self.conf.notes_source:
+                self.source = self.backend_src_ip, self.backend_src_port
             self.conn.tasklet = sconn.tasklet = self.task
+            if ruled:
+                self.txn.begin_response()
             if be.sticking is not None:
                 be.sticking.store(self)
             conf = self.conf
@@ -81,6 +87,9 @@ class TcpStream(TcpRules):
             self.term_state = "--"
         except Stop as stop:
             self.term_state = stop.state
+            if up is None:
+                # unread input makes the kernel send a reset next: it comes behind an orderly end
+                self.conn.shutdown_write()
         except GeneratorExit:
             self.term_state = "KD"
             raise

@@ -44,6 +44,8 @@ class TcpRules(Stream):
         front = room.rules
         route = room.route
         txn = self.txn = Transaction()
+        if room.keeper is not None:
+            room.keeper.begin_bytes(self)
         self.client_expire = self.ctx.now + self.conf.client
         if front is not None:
             if front.content:
@@ -105,9 +107,6 @@ class TcpRules(Stream):
             self.conn.vanish()
             if self.be is not None:
                 self.be.counters.denied_req += 1
-        else:
-            # unread input makes the kernel send a reset next: it comes behind an orderly end
-            conn.shutdown_write()
         self._count_denied_request()
         raise Stop(0, "PR")
 
@@ -149,6 +148,7 @@ class TcpRules(Stream):
         deadline = 0
         ended = False
         txn.looking_back = True
+        txn.begin_response()
         server_ms = bconf.tunnel or bconf.server
         self.client_expire = ctx.now + (bconf.tunnel or self.conf.client)
         self.server_expire = ctx.now + server_ms
@@ -256,13 +256,13 @@ async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
     """
     final = view.txn.payload_final
     for rule in rules:
-        undecided = rule.undecided
-        if undecided is not None:
-            result = undecided(view)
-            if result == _MISS:
-                if not final:
-                    return MISSING
+        if final:
+            if rule.test is not None and not rule.test(view):
                 continue
+        elif rule.undecided is not None:
+            result = rule.undecided(view)
+            if result == _MISS:
+                return MISSING
             if result == _FAIL:
                 continue
         verdict = rule.act(view)

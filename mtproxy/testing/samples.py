@@ -67,6 +67,9 @@ class Samples:
             client_port=1234,
             first=True,
             status=-1,
+            t_c=-1,
+            t_r=-1,
+            logged=False,
             may_change=False,
             room=SimpleNamespace(cache=self.cache),
         )

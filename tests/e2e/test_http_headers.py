@@ -56,6 +56,32 @@ def test_forwardfor_except(proxy, origin: Origin) -> None:
     assert values(answer.body, "x-forwarded-for") == [b"127.0.0.1"]
 
 
+def test_originalto(proxy, origin: Origin) -> None:
+    wire = proxy(http(origin.port, fe="option originalto")).connect()
+    answer = wire.request("GET /head HTTP/1.1\nhost: a\nx-original-to: 192.0.2.1")
+    assert values(answer.body, "x-original-to") == [b"192.0.2.1", b"127.0.0.1"]
+    config = http(
+        origin.port,
+        fe="option originalto header X-Dst\nhttp-request set-dst hdr(x-to)",
+        be="option originalto except 10.0.0.0/8 header X-Where",
+    )
+    wire = proxy(config).connect()
+    for target, found in [("10.1.2.3", []), ("192.0.2.9", [b"192.0.2.9"]), ("10.1.2.3", [])]:
+        answer = wire.request(f"GET /head HTTP/1.1\nhost: a\nx-to: {target}")
+        assert values(answer.body, "x-where") == found
+        assert values(answer.body, "x-dst") == []
+
+
+def test_forwardfor_follows_the_source(proxy, origin: Origin) -> None:
+    """What set-src makes of one request is not told with the next."""
+    fe = "option forwardfor except 10.0.0.0/8\nhttp-request set-src hdr(x-from)"
+    wire = proxy(http(origin.port, fe=fe)).connect()
+    for source, found in [("192.0.2.9", b"192.0.2.9"), ("10.1.2.3", None), (None, b"127.0.0.1")]:
+        line = f"\nx-from: {source}" if source else ""
+        answer = wire.request(f"GET /head HTTP/1.1\nhost: a{line}")
+        assert values(answer.body, "x-forwarded-for") == ([found] if found else [])
+
+
 def test_a_big_request_head(proxy, origin: Origin) -> None:
     """15,200 bytes of head fit into tune.bufsize 16384 less tune.maxrewrite 1024."""
     wire = proxy(http(origin.port)).connect()

@@ -8,6 +8,7 @@ from mtproxy.base.ruleset import Capture, Expression
 from mtproxy.rules.keeping import fill
 from mtproxy.rules.tables import Action
 from mtproxy.rules.types import Type
+from mtproxy.rules.verdict import MISSING, Verdict
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
@@ -25,6 +26,8 @@ class Take(NamedTuple):
     expression: Expression
     slot: int
     response: bool
+    #: for bytes that have not come yet
+    waits: bool = False
 
 
 def _parse(reader: RuleReader) -> Take:
@@ -47,7 +50,7 @@ def _parse(reader: RuleReader) -> Take:
     if captures is None:
         raise reader.error("slots for captures exist in frontends alone", word)
     captures.append(Capture(b"", length))
-    return Take(expression, len(captures) - 1, response)
+    return Take(expression, len(captures) - 1, response, only_len)
 
 
 def _check_slot(reader: RuleReader, slot: int, *, response: bool) -> None:
@@ -60,6 +63,18 @@ def _check_slot(reader: RuleReader, slot: int, *, response: bool) -> None:
 def _build(take: Take, build: Build) -> Act:
     value_of = build.expression(take.expression, Type.STR)
     slot, response = take.slot, take.response
+    if take.waits:
+
+        def capture_content(view: View) -> Verdict | None:
+            view.may_change = False
+            value = value_of(view)
+            if value is not None:
+                fill(view, slot, value, response=response)  # type: ignore[arg-type]
+            elif view.may_change and not view.txn.payload_final:
+                return MISSING
+            return None
+
+        return capture_content
 
     def capture(view: View) -> None:
         value = value_of(view)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from mtproxy.base.ruleset import Expression
 from mtproxy.base.sticktable import COUNTERS, Track
 from mtproxy.base.units import UnitError, parse_integer
-from mtproxy.rules.sticktables import SAMPLE_TYPES, Tracked, Tracking, key_of, side_of
+from mtproxy.rules.sticktables import SAMPLE_TYPES, Tracked, Tracking, any_key, key_of, side_of
 from mtproxy.rules.tables import Action
-from mtproxy.rules.types import Type
+from mtproxy.rules.types import Ip4, Ip6, Type
 from mtproxy.rules.verdict import MISSING
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
     point, track = args
     side = side_of(build, track.table)
     settings = side.settings
-    value = build.expression(track.expression, SAMPLE_TYPES[settings.type])
-    # an address as it comes is the key
-    to_key = None if settings.type in ("ip", "ipv6") else key_of(settings)
+    kind = SAMPLE_TYPES[settings.type]
+    value = build.expression(track.expression, kind)
     backend = build.proxy.kind == "backend"
     if point in _SESSION:
         return _track_session(track.counter, side, value, key_of(settings))
@@ -71,6 +70,11 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
         return _track_content(track.counter, side, value, to_any, backend=backend, waits=waits)
     number = track.counter
     start = side.track
+    # Written for speed: a sample that is of the right type already, as addresses mostly are, is not
+    # cast, and an address is the key itself.
+    raw = build.expression(track.expression)
+    as_is = {Type.IPV4: Ip4, Type.IPV6: Ip6}.get(kind)
+    cast = any_key(settings)
 
     def act(view: View) -> None:
         tracking = view.tracking
@@ -79,9 +83,11 @@ def _build_track(args: tuple[str, Track], build: Build) -> Act:
         stream = tracking.stream
         if stream[number] is not None:
             return
-        key = value(view)
+        key = raw(view)
+        if type(key) is not as_is:
+            key = None if key is None else cast(key)
         if key is not None:
-            entry = start(key if to_key is None else to_key(key), event)
+            entry = start(key, event)
             if entry is not None:
                 stream[number] = (side, entry, backend)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
-from mtproxy.base.ruleset import Expression, Format
+from mtproxy.base.ruleset import Assignment, Expression, Format
 from mtproxy.rules import variables
 from mtproxy.rules.arguments import check_variable
 from mtproxy.rules.converters.variables import wrong_condition
@@ -30,14 +30,6 @@ _SETS = frozenset(
         "http-after-response",
     }
 )
-
-
-class Store(NamedTuple):
-    """What a rule sets; `value` None: nothing, the variable is unset."""
-
-    name: str
-    conditions: tuple[str, ...]
-    value: Expression | Format | None
 
 
 def parse_name(reader: RuleReader, *, conditions: bool = True) -> tuple[str, tuple[str, ...]]:
@@ -65,23 +57,26 @@ def parse_name(reader: RuleReader, *, conditions: bool = True) -> tuple[str, tup
     return name, tuple(found)
 
 
-def _parse_set(reader: RuleReader) -> Store:
+def parse_set(reader: RuleReader) -> Assignment:
+    """`set-var(name[,condition...]) expression`."""
     name, conditions = parse_name(reader)
-    return Store(name, conditions, reader.expression())
+    return Assignment(name, conditions, reader.expression())
 
 
-def _parse_format(reader: RuleReader) -> Store:
+def parse_set_format(reader: RuleReader) -> Assignment:
+    """`set-var-fmt(name[,condition...]) format`."""
     name, conditions = parse_name(reader)
     text = reader.value("a log-format string")
-    return Store(name, conditions, parse_format(reader, text, reader.point, flags=PLAIN))
+    return Assignment(name, conditions, parse_format(reader, text, reader.point, flags=PLAIN))
 
 
-def _parse_unset(reader: RuleReader) -> Store:
+def _parse_unset(reader: RuleReader) -> Assignment:
     name, _ = parse_name(reader, conditions=False)
-    return Store(name, (), None)
+    return Assignment(name, (), None)
 
 
-def _build(store: Store, build: Build) -> Act:
+def build_assignment(store: Assignment, build: Build) -> Act:
+    """The function that sets, or unsets, the variable for a stream."""
     write = variables.writer(store.name, build, store.conditions)
     value = store.value
     if isinstance(value, Expression):
@@ -108,7 +103,7 @@ def _build(store: Store, build: Build) -> Act:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("set-var(", _SETS, _parse_set, _build),
-    Action("set-var-fmt(", _SETS, _parse_format, _build),
-    Action("unset-var(", _SETS, _parse_unset, _build),
+    Action("set-var(", _SETS, parse_set, build_assignment),
+    Action("set-var-fmt(", _SETS, parse_set_format, build_assignment),
+    Action("unset-var(", _SETS, _parse_unset, build_assignment),
 )

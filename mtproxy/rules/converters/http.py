@@ -1,4 +1,4 @@
-"""Converters of what HTTP messages carry (manual 7.3.1: language, capture-req, capture-res;
+"""Converters of what HTTP messages carry (manual 7.3.1: language;
 2.7's param; 2.8's rfc7239_* of the header Forwarded).
 
 Functions belong to the thread that made them.

@@ -1,8 +1,8 @@
 """MQTT 3.1, 3.1.1 and 5.0 (manual 7.3.1: mqtt_is_valid, mqtt_field_value).
 
 Only CONNECT and CONNACK are understood, the first messages of both sides. A message that is not
-complete gives no sample and says so (`view.may_change`). Functions belong to the thread that made
-them.
+complete gives no sample and says so (`view.may_change`); more bytes would change nothing about all
+others, whatever their fetch said. Functions belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -247,10 +247,8 @@ def _connack(reader: _Reader) -> Fields:
 
 def _is_valid(value: Any, view: View) -> bool | None:
     parsed = parse(value)
-    if parsed is None:
-        view.may_change = True
-        return None
-    return parsed is not False
+    view.may_change = parsed is None
+    return None if parsed is None else parsed is not False
 
 
 def _type_number(text: bytes) -> int:
@@ -270,8 +268,8 @@ def _field_value(args: tuple[Any, ...], _build: Build) -> Convert:
 
     def find(value: Any, view: View) -> Binary | None:
         parsed = parse(value)
+        view.may_change = parsed is None
         if parsed is None:
-            view.may_change = True
             return None
         if isinstance(parsed, bool) or parsed[0] != kind:
             return None

@@ -1,7 +1,8 @@
 """Fields of binary messages (manual 7.3.1: fix_is_valid, fix_tag_value, protobuf, ungrpc).
 
-FIX messages that are not complete give no sample and say so (`view.may_change`). Those of MQTT are
-in `mqtt`. Functions belong to the thread that made them.
+FIX messages that are not complete give no sample and say so (`view.may_change`); for all others
+more bytes would change nothing, whatever their fetch said. Those of MQTT are in `mqtt`. Functions
+belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -86,8 +87,7 @@ def fix_is_valid(message: bytes) -> bool | None:
 
 def _fix_is_valid(value: Any, view: View) -> bool | None:
     valid = fix_is_valid(value)
-    if valid is None:
-        view.may_change = True
+    view.may_change = valid is None
     return valid
 
 
@@ -96,6 +96,7 @@ def _fix_tag_value(args: tuple[Any, ...], _build: Build) -> Convert:
 
     def find(value: Any, view: View) -> Value | None:
         at = 0
+        view.may_change = False
         while at < len(value):
             found = _field(value, at)
             if found is None:

@@ -79,7 +79,7 @@ _SLOT = required(ArgKind.SINT)
 
 FETCHES: tuple[Fetch, ...] = (
     Fetch("capture.req.hdr", Type.STR, Need.TXN, make=_request_slot, args=_SLOT),
-    Fetch("capture.res.hdr", Type.STR, Need.TXN, make=_response_slot, args=_SLOT),
+    Fetch("capture.res.hdr", Type.STR, Need.RES_TXN, make=_response_slot, args=_SLOT),
     Fetch("capture.req.method", Type.STR, Need.TXN, _method),
     Fetch("capture.req.uri", Type.STR, Need.TXN, _uri),
     Fetch("capture.req.ver", Type.STR, Need.TXN, _request_version),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BOOLS: Final = {b"true": True, b"1": True, b"false": False, b"0": False}
 #: parts of a second by unit of `date`
-_UNITS: Final = {b"s": 1, b"ms": 1000, b"us": 1_000_000}
+UNITS: Final = {b"s": 1, b"ms": 1000, b"us": 1_000_000}
 _match_hex = re.compile(rb"(?:[0-9A-Fa-f]{2})+").fullmatch
 
 
@@ -72,14 +72,14 @@ def now_us() -> int:
 
 def _check_date(args: tuple[Any, ...]) -> str | None:
     unit = args[1]
-    if unit is None or unit in _UNITS:
+    if unit is None or unit in UNITS:
         return None
     return f"expects 's', 'ms' or 'us', got '{unit.decode('utf-8', 'replace')}'."
 
 
 def _date(args: tuple[Any, ...], _build: Build) -> Evaluate:
     offset: int = args[0] or 0
-    divisor = 1_000_000 // _UNITS[args[1] or b"s"]
+    divisor = 1_000_000 // UNITS[args[1] or b"s"]
     return lambda _view: wrap(now_us() // divisor + offset)
 
 

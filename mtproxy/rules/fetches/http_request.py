@@ -38,7 +38,10 @@ def _version(view: View) -> bytes | None:
 
 
 def _is_http(view: View) -> bool | None:
-    return True if view.response is None and request_of(view) is not None else None
+    if view.response is not None or view.status > 0:
+        # too late to tell
+        return None
+    return True if request_of(view) is not None else None
 
 
 def _first_request(view: View) -> bool | None:
@@ -275,7 +278,7 @@ _HEAD: Final = Need.REQ_HEAD
 _KEPT: Final = Need.TXN
 
 FETCHES: tuple[Fetch, ...] = (
-    Fetch("method", Type.METH, _KEPT, call=_method),
+    Fetch("method", Type.METH, _KEPT, call=_method, match="meth"),
     Fetch("req.ver", Type.STR, _HEAD, call=_version),
     Fetch("req_ver", Type.STR, _HEAD, call=_version),
     Fetch("req.proto_http", Type.BOOL, _KEPT, call=_is_http),

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def _status(view: View) -> int | None:
+    """In log lines, of what a server answered alone: that is what HAProxy has then."""
+    if view.logged:
+        return view.status if view.t_r >= 0 and view.status > 0 else None
     head = response_of(view)
-    if head is not None:
-        return head.status
-    # at the end, for logs: what the client was told
-    return view.status if view.status > 0 else None
+    return None if head is None else head.status
 
 
 def _version(view: View) -> bytes | None:

@@ -194,29 +194,18 @@ def _one(_view: View) -> int:
 
 
 def _if_connected(value_of: Evaluate) -> Evaluate:
-    return lambda view: None if view.server_ip is None else value_of(view)
+    return lambda view: None if view.t_c < 0 else value_of(view)
 
 
 # --- the server
 
 
-def _bc_end(view: View) -> Endpoint | None:
-    """Where the server's connection comes from."""
-    conn = view.sconn
-    if conn is None or conn.closed:
-        return None
-    name = conn.sock.getsockname()
-    return (name[0], name[1]) if isinstance(name, tuple) else None
-
-
 def _bc_src_text(view: View) -> str | None:
-    end = _bc_end(view)
-    return None if end is None else end[0]
+    return view.backend_src_ip
 
 
 def _bc_src_port(view: View) -> int | None:
-    end = _bc_end(view)
-    return None if end is None else end[1]
+    return view.backend_src_port or None
 
 
 def _bc_dst_text(view: View) -> str | None:

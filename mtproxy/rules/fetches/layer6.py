@@ -45,7 +45,10 @@ def _req_len(view: View) -> int:
 
 def _res_len(view: View) -> int:
     more_may_come(view)
-    return len(view.txn.res_payload)
+    txn = view.txn
+    if not txn.res_payload and view.response is not None:
+        return len(view.response.message) + len(txn.res_body or b"")
+    return len(txn.res_payload)
 
 
 def _payload(source: Bytes) -> Callable[[tuple[Any, ...], Build], Evaluate]:
@@ -167,6 +170,8 @@ def _rdp_cookie_cnt(args: tuple[Any, ...], _build: Build) -> Evaluate:
         try:
             return int(_rdp_value(request_bytes(view), name) is not None)
         except EOFError:
+            if view.request is not None:
+                return 0  # HTTP is no RDP
             more_may_come(view)
             return None
 

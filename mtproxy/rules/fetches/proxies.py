@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mtproxy.rules.tables import Evaluate, Maker
     from mtproxy.rules.view import View
 
+#: more than any timeout of a configuration (ms): there is none
+_NEVER: Final = 1 << 40
+
 
 # --- a named frontend, backend or server
 
@@ -208,19 +211,22 @@ def _be_tunnel_timeout(view: View) -> int:
     return _be_settings(view).timeouts.tunnel or 0
 
 
-def _current_server_timeout(view: View) -> int:
-    """As it applies now: none before the server has answered, unless a rule set it."""
-    changed = view.txn.server_timeout
-    if changed is not None:
-        return changed
-    return 0 if view.response is None else _be_server_timeout(view)
+def _current_timeout(name: str, configured: Evaluate) -> Evaluate:
+    """A timeout as it applies now: none before there is a connection, unless a rule set it."""
 
+    def timeout(view: View) -> int:
+        be = view.be
+        if be is None:
+            limits = view.txn.limits
+            if limits is not None and name in limits:
+                return limits[name]
+            return 0 if view.t_c < 0 else int(configured(view) or 0)
+        value = getattr(view.bconf, name)
+        if view.t_c < 0 and value == getattr(view.ctx.room.confs[be.name], name):
+            return 0
+        return value if value < _NEVER else 0
 
-def _current_tunnel_timeout(view: View) -> int:
-    changed = view.txn.tunnel_timeout
-    if changed is not None:
-        return changed
-    return 0 if view.response is None else _be_tunnel_timeout(view)
+    return timeout
 
 
 def _srv_name(view: View) -> bytes | None:
@@ -290,8 +296,18 @@ FETCHES: tuple[Fetch, ...] = (
     Fetch("be_name", Type.STR, Need.BACK, call=_be_name),
     Fetch("be_server_timeout", Type.SINT, Need.BACK, call=_be_server_timeout),
     Fetch("be_tunnel_timeout", Type.SINT, Need.BACK, call=_be_tunnel_timeout),
-    Fetch("cur_server_timeout", Type.SINT, Need.BACK, call=_current_server_timeout),
-    Fetch("cur_tunnel_timeout", Type.SINT, Need.BACK, call=_current_tunnel_timeout),
+    Fetch(
+        "cur_server_timeout",
+        Type.SINT,
+        Need.BACK,
+        call=_current_timeout("server", _be_server_timeout),
+    ),
+    Fetch(
+        "cur_tunnel_timeout",
+        Type.SINT,
+        Need.BACK,
+        call=_current_timeout("tunnel", _be_tunnel_timeout),
+    ),
     Fetch("srv_id", Type.SINT, Need.SERVER, call=_srv_id),
     Fetch("srv_name", Type.STR, Need.SERVER, call=_srv_name),
 )

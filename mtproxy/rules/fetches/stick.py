@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.ruleset import Call, Expression
 from mtproxy.base.sticktable import COUNTERS
+from mtproxy.rules.expression import build_expression
 from mtproxy.rules.points import Need
 from mtproxy.rules.sticktables import Entry, Key, Side, any_key, side_of
 from mtproxy.rules.tables import Arg, ArgKind, Fetch
-from mtproxy.rules.types import Type, parse_ip
+from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
@@ -30,6 +32,8 @@ type _Where = Callable[[View], tuple[Side, Entry | None] | None]
 type _Make = Callable[[_Where, _Where, int], Evaluate]
 
 _ABSENT = (-1, 0)
+#: the client's address
+_SOURCE = Expression("src", Call("src"), type=Type.ADDR)
 
 
 # --- where
@@ -72,15 +76,9 @@ def _find_elsewhere(counter: int, side: Side) -> _Where:
     return where
 
 
-def _source_key(side: Side) -> Callable[[View], Key | None]:
-    from mtproxy.rules import registry
-
+def _source_key(side: Side, build: Build) -> Callable[[View], Key | None]:
     to_key = any_key(side.settings)
-    source = registry.FETCHES.get("src")
-    if source is not None and source.call is not None:
-        fetch = source.call
-    else:
-        fetch = _client_ip
+    fetch = build_expression(_SOURCE, build)
 
     def key(view: View) -> Key | None:
         value = fetch(view)
@@ -89,12 +87,8 @@ def _source_key(side: Side) -> Callable[[View], Key | None]:
     return key
 
 
-def _client_ip(view: View) -> Any:
-    return parse_ip(view.client_ip)
-
-
-def _find_source(side: Side) -> _Where:
-    key_of_source = _source_key(side)
+def _find_source(side: Side, build: Build) -> _Where:
+    key_of_source = _source_key(side, build)
 
     def where(view: View) -> tuple[Side, Entry | None] | None:
         key = key_of_source(view)
@@ -103,9 +97,9 @@ def _find_source(side: Side) -> _Where:
     return where
 
 
-def _hold_source(side: Side) -> _Where:
+def _hold_source(side: Side, build: Build) -> _Where:
     """The entry of the client's address, in use until it is released; None if there is no room."""
-    key_of_source = _source_key(side)
+    key_of_source = _source_key(side, build)
 
     def where(view: View) -> tuple[Side, Entry | None] | None:
         key = key_of_source(view)
@@ -295,7 +289,7 @@ def _of_source(make: _Make, *, indexed: bool) -> Callable[..., Evaluate]:
     def make_one(args: tuple[Any, ...], build: Build) -> Evaluate:
         index = args[0] if indexed else 0
         side = side_of(build, args[-1])
-        return make(_find_source(side), _hold_source(side), index)
+        return make(_find_source(side, build), _hold_source(side, build), index)
 
     return make_one
 
@@ -303,7 +297,7 @@ def _of_source(make: _Make, *, indexed: bool) -> Callable[..., Evaluate]:
 def _update_connections(args: tuple[Any, ...], build: Build) -> Evaluate:
     """src_updt_conn_cnt: count a connection of the client's address; how many there were."""
     side = side_of(build, args[0])
-    hold = _hold_source(side)
+    hold = _hold_source(side, build)
     event = side.layout.event("conn_cnt")
 
     def fetch(view: View) -> int | None:

@@ -204,7 +204,7 @@ ALIASES: dict[str, Alias] = {
     "tsc": _number("r.term_state"),
 }
 #: HTTP only, beside those marked above
-HTTP_ONLY = frozenset({"Ta", "Ti", "Tq", "TR", "Tr", "tr", "trg", "trl", "tsc"})
+HTTP_ONLY = frozenset({"Ta", "Ti", "Tq", "TR", "Tr", "tr", "trg", "trl"})
 #: values that `option logasap` marks with a `+`, because the final ones will be larger
 PARTIAL = frozenset({"B", "Ta", "Tt", "Tu"})
 #: nothing to capture without `capture` lines: known empty when the format is compiled

@@ -234,6 +234,11 @@ class _Reader:
             )
         if not self.http and (alias.http or name in HTTP_ONLY):
             raise FormatError(f"format variable '{name}' is reserved for HTTP mode", start, name)
+        if name == "tsc" and not self.http:
+            # there are no cookies outside of HTTP
+            self.out.append(Field("ts", flags, start, label, kind))
+            self._literal("--")
+            return
         self.out.append(Field(name, flags, start, label, kind))
 
     def _sample(self, start: int, at: int, flags: Flags, label: str, kind: str) -> int:
@@ -243,6 +248,8 @@ class _Reader:
             rest = self.text[end : end + 1]
             found = f"expected ']' after '{word}', but found '{rest}'"
             raise FormatError(found if rest else f"missing ']' after '{word}'", start, word)
+        if word.endswith(","):
+            raise FormatError(f"unknown converter '' behind '{word}'", start, word)
         if self.expression is None:
             raise FormatError("sample expressions (%[...]) are not available here", start)
         expression = self.expression(word, at)

@@ -52,7 +52,9 @@ def load(spec: PatternSpec, reader: RuleReader, keyword: str) -> PatternSpec:
             ref.load(text.encode("utf-8", "surrogateescape"))
         except PatternError as error:
             word = text if text in spec.patterns else _culprit(spec, error)
-            raise reader.error(str(error), word) from None
+            refusal = reader.error(str(error), word)
+            refusal.offset = error.offset
+            raise refusal from None
     return replace(spec, exprs=tuple(exprs))
 
 

@@ -37,9 +37,10 @@ class Entry:
 class Lookup[K](dict[K, Entry]):
     """Entries by key, to be read by any thread as `lookup[key]`: None where there is none.
 
-    Never `get`: in CPython 3.13 without GIL it takes the dict's lock, and once more if the entry
-    belongs to another thread; that second time it gives up its processor 40 times, which makes a
-    look-up of 0.1 us one of 20. Subscripts and `in` take no lock.
+    Never `get`: in CPython 3.13 without GIL it holds the dict's lock, and wants it once more if the
+    key that it finds (bytes, int or tuple; not str) was made by another thread; that second time it
+    gives up its processor 40 times, which makes a look-up of 0.1 us one of 20. Subscripts and `in`
+    hold no lock.
     """
 
     __slots__ = ()

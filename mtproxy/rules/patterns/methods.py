@@ -15,7 +15,7 @@ from mtproxy.rules.types import INT_MAX, INT_MIN, Type
 #: match method -> the type that samples are cast to before they are compared
 _TAKES: Final = {
     "found": Type.ANY,
-    "bool": Type.BOOL,
+    "bool": Type.SINT,
     "int": Type.SINT,
     "ip": Type.ADDR,
     "bin": Type.BIN,
@@ -52,7 +52,14 @@ type Key = bytes | Range | Network
 
 
 class PatternError(ValueError):
-    """A text that is no pattern of its method. The message is HAProxy's."""
+    """A text that is no pattern of its method. The message is HAProxy's.
+
+    `offset` is the place in it, from 0, where one is known.
+    """
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 def takes(method: str) -> Type:
@@ -76,7 +83,8 @@ def parse(method: str, text: bytes, *, ignore_case: bool = False, dns: bool = Fa
                 regex.compile(text, ignore_case)
             except regex.RegexError as error:
                 raise PatternError(
-                    f"regex '{_show(text)}' is invalid (error={error}, erroffset={error.offset})"
+                    f"regex '{_show(text)}' is invalid (error={error}, erroffset={error.offset})",
+                    error.offset,
                 ) from None
             return text
         case "meth":

@@ -330,26 +330,28 @@ class PatternRef:
 
     def clear(self, number: int, tid: int) -> None:
         """Remove all entries of a generation. Look-ups see all of them or none."""
+        gone: list[Generation] = []  # a big one takes a while to be freed: without the lock
         self.lock.take(tid)
         try:
+            if number in self.generations:
+                gone.append(self.generations.pop(number))
             if number == self.current:
                 self._switch(number, Generation(self.exprs))
-            else:
-                self.generations.pop(number, None)
         finally:
             self.lock.drop(tid)
 
     def commit(self, number: int, tid: int) -> bool:
         """Make a generation the current one and drop the older ones. False: out of range."""
+        gone: list[Generation] = []  # as in `clear`
         self.lock.take(tid)
         try:
             given_out = (self.next - self.current) % _WRAP
             if (number - self.current - 1) % _WRAP >= given_out:
                 return False
-            self._switch(number, self.generations.get(number) or Generation(self.exprs))
-            for old in list(self.generations):
-                if signed(old - number) < 0:
-                    del self.generations[old]
+            known = number in self.generations
+            self._switch(number, self.generations[number] if known else Generation(self.exprs))
+            older = [old for old in self.generations if signed(old - number) < 0]
+            gone.extend(self.generations.pop(old) for old in older)
         finally:
             self.lock.drop(tid)
         return True

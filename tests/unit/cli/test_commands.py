@@ -37,6 +37,7 @@ from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
 NAMES_OF_COMMANDS = {
+    "experimental-mode", "get var", "set var",
     "add acl", "add map", "clear acl", "clear map", "commit acl", "commit map", "del acl",
     "del map", "get acl", "get map", "prepare acl", "prepare map", "set map", "show acl",
     "show map", "show table", "set table", "clear table",

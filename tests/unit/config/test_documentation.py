@@ -29,11 +29,15 @@ from mtproxy.config.model import (
     HTTP_ERRORS,
     LISTEN,
     PROXY,
+    RESOLVERS,
     RING,
     USERLIST,
     Keyword,
     Support,
 )
+from mtproxy.rules import points
+from mtproxy.rules import registry as rules
+from mtproxy.rules.tables import Converter, Fetch
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 MARKED = re.compile(r"(<!-- table: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -109,6 +113,33 @@ def options(entries: tuple[Entry, ...]) -> str:
     return described(entries, names(sorted(e.name for e in entries if e.support is Support.YES)))
 
 
+def entries(known: tuple[Fetch | Converter, ...]) -> str:
+    """Everything that can be used, then what is known and refused."""
+    text = names(sorted(e.name for e in known if e.later is None))
+    waiting: dict[str, list[str]] = {}
+    for entry in known:
+        if entry.later is not None:
+            waiting.setdefault(entry.later, []).append(entry.name)
+    if waiting:
+        rows = {reason: sorted(found) for reason, found in sorted(waiting.items())}
+        text += "\n\n" + table(("refused until there is", "names"), rows)
+    return text
+
+
+def actions() -> str:
+    """The actions of each rule set."""
+    rows: dict[str, list[str]] = {}
+    for name in points.RULE_SETS:
+        usable = [a for a in rules.ACTIONS.values() if name in a.sets and a.later is None]
+        rows[name] = sorted(a.name.rstrip("(") for a in usable)
+    text = table(("rule set", "actions"), rows)
+    waiting: dict[str, list[str]] = {}
+    for action in rules.ACTIONS.values():
+        if action.later is not None:
+            waiting.setdefault(action.later, []).append(action.name.rstrip("("))
+    return text + "\n\n" + table(("refused until there is", "actions"), waiting)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "ignored options": lambda: table(
         ("because", "options"),
@@ -122,9 +153,14 @@ TABLES: dict[str, Callable[[], str]] = {
     "proxies": proxy_keywords,
     "bind": lambda: options(BIND_OPTIONS),
     "server": lambda: options(SERVER_OPTIONS),
+    "actions": actions,
+    "fetches": lambda: entries(tuple(f for f in rules.FETCHES.values() if not f.acl_only)),
+    "acl fetches": lambda: entries(tuple(f for f in rules.FETCHES.values() if f.acl_only)),
+    "converters": lambda: entries(tuple(rules.CONVERTERS.values())),
     "ring": lambda: options(tuple(k for k in registry.ALL if RING in k.sections)),
-    "errors": lambda: options(tuple(k for k in registry.ALL if HTTP_ERRORS in k.sections)),
     "userlist": lambda: options(tuple(k for k in registry.ALL if USERLIST in k.sections)),
+    "error pages": lambda: options(tuple(k for k in registry.ALL if HTTP_ERRORS in k.sections)),
+    "resolvers": lambda: options(tuple(k for k in registry.ALL if RESOLVERS in k.sections)),
 }
 
 

@@ -46,7 +46,6 @@ def samples() -> Samples:
         ("rand(0)", 0),
         ("thread", 3),
         ("nbthread", 4),
-        ("pid", os.getpid()),
         ("stopping", False),
         ("cpu_calls", 5),
         ("lat_ns_avg", 0),
@@ -54,7 +53,6 @@ def samples() -> Samples:
         ("internal.strm.is_htx", True),
         ("last_rule_file", None),
         ("last_rule_line", None),
-        ("hostname", os.uname().nodename.encode()),
         ("env(NOT_SET_ANYWHERE)", None),
     ],
 )
@@ -129,3 +127,8 @@ def test_types_of_constants_are_known_at_load(samples: Samples) -> None:
 
     for text, kind in (("bool(1)", Type.BOOL), ("bin(00)", Type.BIN), ("meth(GET)", Type.METH)):
         assert parse_expression(samples.reader(text)).type == kind
+
+
+def test_the_process_and_its_machine(samples: Samples) -> None:
+    assert samples.value("pid") == os.getpid()
+    assert samples.value("hostname") == os.uname().nodename.encode()

@@ -159,11 +159,23 @@ def test_the_streams_own_proxies_and_server(proxies: Proxies) -> None:
 def test_timeouts_in_force(proxies: Proxies) -> None:
     names = ("cur_server_timeout", "cur_tunnel_timeout")
     assert [proxies.value(name) for name in names] == [0, 0]
-    proxies.receive(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
+    # set before there is a backend
+    proxies.view.txn.limits = {"tunnel": 4}
+    assert [proxies.value(name) for name in names] == [0, 4]
+    # in the backend
+    proxies.view.be = proxies.backends[0]
+    proxies.view.bconf = SimpleNamespace(server=2000, tunnel=6)
+    proxies.ctx.room.confs = {"be": SimpleNamespace(server=2000, tunnel=3000)}
+    assert [proxies.value(name) for name in names] == [0, 6]
+    # connected
+    proxies.view.t_c = 0
+    assert [proxies.value(name) for name in names] == [2000, 6]
+    proxies.view.bconf.server = 1 << 61
+    assert [proxies.value(name) for name in names] == [0, 6]
+    # left again
+    proxies.view.be, proxies.view.backend = None, "be"
+    proxies.view.txn.limits = None
     assert [proxies.value(name) for name in names] == [2000, 3000]
-    proxies.view.txn.server_timeout = 5
-    proxies.view.txn.tunnel_timeout = 6
-    assert [proxies.value(name) for name in names] == [5, 6]
 
 
 def test_what_has_to_exist_is_noted(proxies: Proxies) -> None:
