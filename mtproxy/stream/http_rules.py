@@ -336,6 +336,8 @@ class HttpRules(HttpExchange):
 
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
+        # No response is said to have come, as in HAProxy.
+        self.t_r = -1
         if final is DROP:
             self._count_denied()
             self.conn.vanish()

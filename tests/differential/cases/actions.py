@@ -171,7 +171,7 @@ _RESPONSE = {
 }
 
 CASES = [
-    *(rules(f"request {name}", lines, _R) for name, lines in _REQUEST.items() if lines),
+    *(rules(f"request {name}", lines, _R, hide=(r"(?<=x-unique: -)[0-9A-F]+",)) for name, lines in _REQUEST.items() if lines),
     *(rules(f"backend {name}", "", _R, back=_REQUEST[name]) for name in (
         "set-header", "del-header -m beg", "replace-path", "deny", "tarpit", "redirect location", "set-uri", "auth",
         "allow ends it", "set-var", "option forwardfor", "reject", "redirect scheme")),

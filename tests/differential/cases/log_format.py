@@ -51,7 +51,7 @@ CASES = [
       ("ST", "b", "s", "si", "bi", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "hr", "hs", "sp", "bp", "rc", "ID", "CC", "sq", "bq")),
     *(rules(f"bad request {name}", f"log-format 'a=%{name};'", b"GET / HTTP/1.1\r\nbad header\r\n\r\n") for name in
       ("ST", "b", "s", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "HQ", "HPO", "ci", "rt")),
-    *(rules(f"target {name} {target}", f"log-format '[%{name}]'", request(target, host)) for name in ("HP", "HPO", "HQ", "HU", "HM", "HV")
+    *(rules(f"target {name} {target}", f"log-format '[%{name}] %ST'", request(target, host)) for name in ("HP", "HPO", "HQ", "HU", "HM", "HV")
       for target, host in (("/a?b", "host: h"), ("http://h/x?y=1", "host: h"), ("/", "host: h"), ("/?", "host: h"), ("/a%20b#f", "host: h"))),
     rules("redirect is logged", "option httplog\nhttp-request redirect location /x", _R),
     rules("return is logged", "option httplog\nhttp-request return status 200", _R),
@@ -79,7 +79,8 @@ CASES = [
     rules("dontlog-normal of a 500", "option httplog\noption dontlog-normal", _R, answers=(answer(status="500 Bad", body=b""),)),
     rules("set-src in the log", "option httplog\nhttp-request set-src ipv4(9.8.7.6)", _R),
     rules("set-uri in the log", "option httplog\nhttp-request set-uri /changed", _R),
-    rules("set-method in the log", "log-format '%HM %r'\nhttp-request set-method PUT", _R),
+    rules("set-method in the log", "log-format '%HM %r %ST'\nhttp-request set-method PUT", _R),
     rules("set-status in the log", "log-format '%ST %s'\nhttp-response set-status 299", _R),
     rules("backend rules' expression in the log", "log-format '%[var(txn.be)] %[be_name]'", _R, back="http-request set-var(txn.be) be_name"),
+    rules("a format of the request alone", "log-format '[%HP]'", _R),
 ]
