@@ -167,7 +167,8 @@ def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
         if test is None or test(view):
             verdict = rule.act(view)
             if verdict is not None:
-                view.txn.rule = rule
+                txn = view.txn
+                txn.rule_before, txn.rule = txn.rule, rule
                 return verdict
     return None
 
