@@ -314,10 +314,12 @@ class HttpStream(HttpRules):
                     be.sticking.store(self)
                 if route.changes_responses:
                     self.begin_response_rules(response, received)
+                    if route.res_content:
+                        await self.inspect_response(route)
                     for rules in route.response:
                         verdict = evaluate(rules, self)
                         if verdict is not None:
-                            await self.response_verdict(route, rules, verdict)
+                            await self.response_verdict(rules, verdict)
                     response = self.end_response_rules(route)
                     received = self.txn.res_received
                 if self.txn.close:
