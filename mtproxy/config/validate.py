@@ -238,13 +238,14 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.monitor_uri = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
-    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf"):
+    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf", "httpslog"):
+        name = proxy.log_format.partition("-")[0]
         ctx.warn(
             proxy.location,
-            f"'option httplog' not usable with {title} (needs 'mode http'):"
+            f"'option {name}' not usable with {title} (needs 'mode http'):"
             " falling back to 'option tcplog'",
         )
-        proxy.options -= {"httplog", "httplog-clf"}
+        proxy.options -= {"httplog", "httplog-clf", "httpslog"}
         proxy.options.add("tcplog")
         proxy.log_format = "tcplog"
 

@@ -31,6 +31,7 @@ from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.request_body import Coming, RequestBody
+from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import Stop
 
 #: pipelined requests after which other streams get a turn
@@ -312,7 +313,12 @@ class HttpStream(HttpRules):
                     self.response = response
                     be.sticking.store(self)
                 if route.changes_responses:
-                    response = await self.run_response_rules(route, response, received)
+                    self.begin_response_rules(response, received)
+                    for rules in route.response:
+                        verdict = evaluate(rules, self)
+                        if verdict is not None:
+                            await self.response_verdict(route, rules, verdict)
+                    response = self.end_response_rules(route)
                     received = self.txn.res_received
                 if self.txn.close:
                     request = self.txn.own_request(self)
@@ -355,7 +361,7 @@ class HttpStream(HttpRules):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
-            if ruled:
+            if ruled and self.txn.cookie_state != "--":
                 self.term_state = self.term_state[:2] + self.txn.cookie_state
             self._account()
         if keep:

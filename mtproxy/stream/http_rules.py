@@ -208,40 +208,40 @@ class HttpRules(HttpExchange):
         raise Stop(0, "PT", answer)
 
     # --- the response
-    async def run_response_rules(
-        self, route: Route, response: ResponseHead, received: bytes
-    ) -> ResponseHead:
-        """The rules for a server's response; the response as they leave it. Raises Stop.
-
-        `received` is what has been read behind its head; afterwards it is `txn.res_received`.
+    def begin_response_rules(self, response: ResponseHead, received: bytes) -> None:
+        """Rules will look at a server's response. `received` is what has been read behind its head;
+        afterwards it is `txn.res_received`.
         """
         self.response = response
         keeper = self.room.keeper
         if keeper is not None:
             keeper.response_comes(self)
         self.txn.res_received = received
-        self._note_response_body(response)
-        if route.res_content:
-            verdict = evaluate(route.res_content, self)
-            if verdict is not None:
-                final = await run(route.res_content, self, verdict)
-                if final is not None:
-                    self._count_denied_response()
-                    raise Stop(0, "PD")
-        for rules in route.response:
-            verdict = evaluate(rules, self)
-            if verdict is not None:
-                final = await run(rules, self, verdict)
-                if final is not None and final is not CLOSE_SERVER:
-                    self._refuse_by_rule(final)
+
+    async def response_verdict(
+        self, route: Route, rules: Sequence[BuiltRule], verdict: Verdict
+    ) -> None:
+        """Act upon the first verdict of a rule set for responses. Raises Stop where it is final."""
+        final = await run(rules, self, verdict)
+        if final is None or final is CLOSE_SERVER:
+            return
+        if rules is route.res_content:
+            self._count_denied_response()
+            raise Stop(0, "PD")
+        self._refuse_by_rule(final)
+
+    def end_response_rules(self, route: Route) -> ResponseHead:
+        """The response as the rules leave it. Raises Stop."""
+        keeper = self.room.keeper
         if keeper is not None:
             keeper.response_leaves(self)
-        bconf = self.bconf
-        if bconf.persistence is not None and bconf.persistence.cookie is not None:
-            bconf.persistence.cookie.write(self)
-        if not self.run_after_rules(route.after):
+        persistence = self.bconf.persistence
+        if persistence is not None and persistence.cookie is not None:
+            persistence.cookie.write(self)
+        if route.after and not self.run_after_rules(route.after):
             self._refuse_by_rule(FAILED)
         response = self.response
+        assert response is not None
         if self.txn.own_res:
             response.seal()
         return response
@@ -263,25 +263,33 @@ class HttpRules(HttpExchange):
                 self.txn.close = True
         return response
 
-    def _note_response_body(self, response: ResponseHead) -> None:
-        """Say what is known of the response's content, for rules that look at it."""
-        txn, received = self.txn, self.txn.res_received
-        mode = response.body
-        if mode == BODY_NONE or not received:
-            txn.res_body_complete = mode == BODY_NONE or response.content_length == 0
-        elif mode == BODY_LENGTH:
-            txn.res_body = received[: response.content_length]
-            txn.res_body_complete = len(received) >= response.content_length
-        elif mode == BODY_CHUNKED:
+    def response_body(self) -> bytes:
+        """The content of the response as far as it has been read, without chunk framing."""
+        response, received = self.response, self.txn.res_received
+        if response is None or response.body == BODY_NONE:
+            return b""
+        if response.body == BODY_LENGTH:
+            return received[: response.content_length]
+        if response.body == BODY_CHUNKED:
+            try:
+                return b"".join(ChunkedReader().feed(received))
+            except BadMessage:
+                return b""  # it is refused when it is forwarded
+        return received
+
+    def _response_complete(self, response: ResponseHead) -> bool:
+        """Whether all of the response's body has been read."""
+        received = self.txn.res_received
+        if response.body == BODY_LENGTH:
+            return len(received) >= response.content_length
+        if response.body == BODY_CHUNKED:
             reader = ChunkedReader()
             try:
-                txn.res_body = b"".join(reader.feed(received))
+                reader.feed(received)
             except BadMessage:
-                txn.res_body_complete = True  # it is refused when it is forwarded
-            else:
-                txn.res_body_complete = reader.done
-        else:
-            txn.res_body = received
+                return True
+            return reader.done
+        return response.body == BODY_NONE
 
     async def wait_for_response_body(self, until: int, at_least: int = 0) -> None:
         """Read the response's body until it is complete, the buffer is full, or `at_least` bytes
@@ -292,9 +300,9 @@ class HttpRules(HttpExchange):
             return
         txn = self.txn
         room = self.conf.max_head - len(response.message)
-        while not txn.res_body_complete:
+        while not self._response_complete(response):
             have = len(txn.res_received)
-            if have >= room or 0 < at_least <= len(txn.res_body or b""):
+            if have >= room or 0 < at_least <= len(self.response_body()):
                 return
             if self.up is not None and not self.up.done and not self.up_failed:
                 self._step_up()
@@ -311,7 +319,6 @@ class HttpRules(HttpExchange):
                 if len(data) < room - have and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
                 txn.res_received += data
-                self._note_response_body(response)
                 continue
             if ctx.now >= until:
                 self._count_failed_response()

@@ -152,13 +152,12 @@ class Route:
         behind = front if own else back
         #: content rules for responses: of the backend alone
         self.res_content = () if behind is None else behind.res_content
-        self.response = tuple(side.response for side in sides if side.response)
+        sets = [self.res_content, *(side.response for side in sides)]
+        self.response = tuple(rules for rules in sets if rules)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
         keeps = front is not None and front.keeper is not None
-        self.changes_responses = bool(
-            self.response or self.after or self.res_content or cookie or keeps
-        )
+        self.changes_responses = bool(self.response or self.after or cookie or keeps)
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:

@@ -371,8 +371,16 @@ class Stream:
         found = await self.room.room.resolvers[resolvers].lookup(name, self.task, prefer)
         return None if found is None else parse_ip(found)
 
+    def response_body(self) -> bytes:
+        """The content of the response as far as it has been read, without chunk framing."""
+        return b""
+
     def set_limit(self, name: str, value: int) -> None:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
+        if name == "server":
+            self.txn.server_timeout = value
+        elif name == "tunnel":
+            self.txn.tunnel_timeout = value
         if name in ("client", "tarpit"):
             self.conf = self.conf.changed(name, value)
         elif self.be is not None:

@@ -47,7 +47,7 @@ def _res_len(view: View) -> int:
     more_may_come(view)
     txn = view.txn
     if not txn.res_payload and view.response is not None:
-        return len(view.response.message) + len(txn.res_body or b"")
+        return len(view.response.message) + len(view.response_body())
     return len(txn.res_payload)
 
 
