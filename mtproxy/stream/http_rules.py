@@ -159,7 +159,7 @@ class HttpRules(HttpExchange):
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
-        if self.tracking is not None and (final.delayed or final.denied):
+        if self.tracking is not None and (final.delayed or final.denied or final.reply.blames):
             self.tracking.count_error()
         if final.delayed:
             self._count_denied()
