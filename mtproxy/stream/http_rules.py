@@ -213,6 +213,7 @@ class HttpRules(HttpExchange):
         afterwards it is `txn.res_received`.
         """
         self.response = response
+        self.status = response.status  # for formats of rules
         keeper = self.room.keeper
         if keeper is not None:
             keeper.response_comes(self)
