@@ -226,7 +226,7 @@ def test_errors(build: Any, words: tuple[str, ...], message: str) -> None:
 
 def test_all_spellings_of_a_name_are_one_object(build: Any, view: Any) -> None:
     """`get` of a shared dictionary is slow where the key is another object of another thread."""
-    name = "".join(["co", "unt"])
+    name = str(b"count", "ascii")
     writer("proc." + name, build)(view, 1)
     (key,) = build.shared.proc_vars
-    assert key is sys.intern("".join(["cou", "nt"]))
+    assert key is sys.intern(str(b"count", "ascii"))
