@@ -515,7 +515,7 @@ class HttpStream(HttpRules):
         """
         self.drop_server()
         self.term_state = stop.state + "--"
-        if self.tracking is not None and (stop.status in (502, 504) or stop.state == "SD"):
+        if self.tracking is not None and stop.status in (502, 504):
             self.tracking.count_fail()
         counters = [c.counters for c in (self.be, self.srv) if c is not None]
         if stop.state[0] == "C":

@@ -184,7 +184,7 @@ class HttpRules(HttpExchange):
             if final is DROP:
                 self.conn.vanish()
             raise Stop(0, "PR")
-        if self.tracking is not None and (final.delayed or final.denied):
+        if self.tracking is not None and (final.delayed or final.denied or final.reply.blames):
             self.tracking.count_error()
         if final.delayed:
             self._count_denied()
@@ -238,6 +238,7 @@ class HttpRules(HttpExchange):
         afterwards it is `txn.res_received`.
         """
         self.response = response
+        self.status = response.status  # for formats of rules
         keeper = self.room.keeper
         if keeper is not None:
             keeper.response_comes(self)
