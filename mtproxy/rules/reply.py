@@ -49,9 +49,14 @@ class Message:
 
 
 class Reply:
-    """Makes the response for one stream."""
+    """Makes the response for one stream.
+
+    `blames`: it tells the client of an error of its own although no rule has denied the request
+    (`auth`), which stick tables count.
+    """
 
     __slots__ = ()
+    blames = False
 
     def message(self, view: View) -> Message | None:
         """The response to send; None where it cannot be made (the stream sends 500 then)."""

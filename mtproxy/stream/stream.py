@@ -377,10 +377,6 @@ class Stream:
 
     def set_limit(self, name: str, value: int) -> None:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
-        if name == "server":
-            self.txn.server_timeout = value
-        elif name == "tunnel":
-            self.txn.tunnel_timeout = value
         if name in ("client", "tarpit"):
             self.conf = self.conf.changed(name, value)
         elif self.be is not None:
