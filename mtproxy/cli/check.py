@@ -86,7 +86,7 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
                 file=stream,
             )
         return NO_LISTENER
-    if cmdline.verbose:
+    if not is_quiet(cmdline):
         print("Configuration file is valid", file=stream)
     return VALID
 

@@ -27,6 +27,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
+from mtproxy.config.keywords_sticktable import words_of as table_words
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@:./,+%=*\[\]{}()<>|&!?;~^-]+")
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -141,7 +142,7 @@ def _stats_socket(one: StatsSocket) -> str:
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
-    "http_reuse",
+    "http_reuse", "stick_table",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -177,6 +178,8 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         yield _line("http-reuse", proxy.http_reuse)
         if proxy.source is not None:
             yield _line("source", _address(proxy.source))
+    if proxy.stick_table is not None:
+        yield _line(*table_words(proxy.stick_table))
     yield from _options(proxy)
     yield from _timeouts(proxy)
     yield from _value("log-tag", proxy.log_tag)
@@ -320,7 +323,7 @@ def _server_words(server: ServerSettings) -> list[str]:
     if server.forced_id:
         words += ["id", str(server.id)]
     words += ["weight", str(server.weight)]
-    words += _words(server, ("backup", "disabled", "tfo"))
+    words += _words(server, ("backup", "disabled", "tfo", "non-stick"))
     words += ["pool-max-conn", str(server.pool_max_conn), "max-reuse", str(server.max_reuse)]
     words += ["pool-purge-delay", duration(server.pool_purge_delay)]
     if server.tcp_ut is not None:

@@ -1,4 +1,4 @@
-"""Stick tables: `stick-table`, `stick` (manual 4.2). Exports `KEYWORDS`, `check` and `line_of`."""
+"""Stick tables: `stick-table`, `stick` (manual 4.2). Exports `KEYWORDS`, `check` and `words_of`."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _uses(proxy: ProxyDraft) -> Iterator[tuple[str, str, Expression, Location]]:
                     yield one.action, track.table, track.expression, one.location
 
 
-def line_of(table: StickTableSettings) -> str:
+def words_of(table: StickTableSettings) -> list[str]:
     """The table as a statement."""
     words = ["stick-table", "type", table.type]
     if table.type in ("string", "binary"):
@@ -268,7 +268,7 @@ def line_of(table: StickTableSettings) -> str:
         items.append(f"{one.name}({','.join(args)})" if args else one.name)
     if items:
         words += ["store", ",".join(items)]
-    return " ".join(words)
+    return words
 
 
 KEYWORDS: tuple[Keyword, ...] = (

@@ -182,6 +182,7 @@ class Reader:
             ctx.proxies_by_name.setdefault(name, []).append(draft)
         base = self._inherited(st, position, draft)
         if base is not None:
+            self._check_heir(st, draft, base)
             draft.inherit(base)
         if section != DEFAULTS and not name:
             raise ConfigError(f"'{section}' expects a name as argument")
@@ -196,6 +197,24 @@ class Reader:
                 + (hint if section in (FRONTEND, LISTEN) else ""),
                 word=st.arg(rest),
             )
+
+    def _check_heir(self, st: Statement, draft: ProxyDraft, base: ProxyDraft) -> None:
+        """Rules of a defaults section are not for every section that may begin with it."""
+        found = {name for name, rules in base.rules.sets.items() if rules}
+        what = ""
+        if draft.kind == DEFAULTS and found:
+            what = "TCP/HTTP rules"
+        elif draft.kind == BACKEND and found & {"tcp-request connection", "tcp-request session"}:
+            what = "'tcp-request connection' or 'tcp-request session' rules"
+        elif draft.kind == FRONTEND and "tcp-response content" in found:
+            what = "'tcp-response content' rules"
+        if what:
+            error = ConfigError(
+                f"a {draft.kind} section cannot inherit from a defaults section defining {what}"
+                f" (defaults section at {base.location.file}:{base.location.line})",
+                word=base.name or None,
+            )
+            self.ctx.report(st, error)
 
     def _open_ring(self, st: Statement) -> None:
         ctx = self.ctx

@@ -36,6 +36,8 @@ def check(ctx: Context) -> None:
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
     _check_global(ctx)
+    for defaults in ctx.defaults:
+        _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
     for proxy in ctx.proxies:
@@ -101,6 +103,23 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         )
     if target is proxy:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
+    """What rules of a `defaults` section name must not depend on who inherits them."""
+    for reference in defaults.rules.references:
+        if reference.kind == "table" and not reference.name:
+            missing = "table"
+        elif reference.kind == "server" and "/" not in reference.name:
+            missing = "backend"
+        else:
+            continue
+        ctx.diagnostics.alert(
+            f"'{reference.word}' : the name of a {missing} must be set in a 'defaults' section"
+            f" ('{defaults.name}')",
+            reference.location,
+            word=reference.word,
+        )
 
 
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
@@ -219,13 +238,14 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.monitor_uri = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
-    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf"):
+    if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf", "httpslog"):
+        name = proxy.log_format.partition("-")[0]
         ctx.warn(
             proxy.location,
-            f"'option httplog' not usable with {title} (needs 'mode http'):"
+            f"'option {name}' not usable with {title} (needs 'mode http'):"
             " falling back to 'option tcplog'",
         )
-        proxy.options -= {"httplog", "httplog-clf"}
+        proxy.options -= {"httplog", "httplog-clf", "httpslog"}
         proxy.options.add("tcplog")
         proxy.log_format = "tcplog"
 

@@ -66,7 +66,8 @@ class Sticking:
         self._persist = "persist" in build.proxy.options
         self._ids = {server.settings.id: server for server in backend.servers}
         self._names = {server.name: server for server in backend.servers}
-        self._addresses = {address_of(server): server for server in backend.servers}
+        # the first of those that share an address
+        self._addresses = {address_of(server): server for server in reversed(backend.servers)}
 
     def choose(self, view: Any, assigned: Server | None = None) -> Server | None:
         """Run the rules for the request. `assigned` was chosen before and stays; else the server

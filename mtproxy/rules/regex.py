@@ -143,19 +143,27 @@ def compile(pattern: str | bytes, ignore_case: bool = False) -> Regex:  # noqa: 
     return Regex(text, program)
 
 
+class _MatchData(c_void_p):
+    """Where PCRE2 notes a match. Freed with the last function that uses it."""
+
+    def __del__(self) -> None:
+        if self.value is not None and _pcre2 is not None:
+            _pcre2.free_match_data(self.value)
+
+
 class Regex:
     """A pattern at work. One thread.
 
-    `search(data)` tells whether the pattern matches somewhere in `data`.
+    `search(data)` tells whether the pattern matches somewhere in `data`; the function may be kept
+    without the object.
     """
 
-    __slots__ = ("_data", "_groups", "pattern", "search")
+    __slots__ = ("_groups", "pattern", "search")
 
     search: Callable[[bytes], bool]
 
     def __init__(self, pattern: bytes, program: _Program) -> None:
         self.pattern = pattern
-        self._data: int | None = None
         self._groups: Callable[[bytes, bool], Groups | None]
         plain = program.plain
         if plain is not None and (_pcre2 is None or program.code is not None):
@@ -167,13 +175,9 @@ class Regex:
         else:
             assert _pcre2 is not None
             assert program.code is not None
-            self._data = _pcre2.match_data(MAX_GROUPS, None)
-            match, self.search = _bind(_pcre2, program.code, c_void_p(self._data))
-            self._groups = _pcre2_groups(_pcre2, match, self._data)
-
-    def __del__(self) -> None:
-        if self._data is not None and _pcre2 is not None:
-            _pcre2.free_match_data(self._data)
+            data = _MatchData(_pcre2.match_data(MAX_GROUPS, None))
+            match, self.search = _bind(_pcre2, program.code, data)
+            self._groups = _pcre2_groups(_pcre2, match, data)
 
     def groups(self, data: bytes) -> Groups | None:
         """Where the match and its first nine groups stand, always ten; None: no match."""
@@ -206,7 +210,7 @@ class Regex:
 
 
 def _bind(
-    pcre2: _Pcre2, code: c_void_p, data: c_void_p
+    pcre2: _Pcre2, code: c_void_p, data: _MatchData
 ) -> tuple[Callable[[bytes, bool], int], Callable[[bytes], bool]]:
     """A function whose result is negative where there is no match, and one that tells no more.
 
@@ -236,7 +240,7 @@ def _bind(
 
 
 def _pcre2_groups(
-    pcre2: _Pcre2, match: Callable[[bytes, bool], int], data: int
+    pcre2: _Pcre2, match: Callable[[bytes, bool], int], data: _MatchData
 ) -> Callable[[bytes, bool], Groups | None]:
     vector = (c_size_t * (2 * MAX_GROUPS)).from_address(pcre2.ovector(data))
 

@@ -49,9 +49,14 @@ class Message:
 
 
 class Reply:
-    """Makes the response for one stream."""
+    """Makes the response for one stream.
+
+    `blames`: it tells the client of an error of its own although no rule has denied the request
+    (`auth`), which stick tables count.
+    """
 
     __slots__ = ()
+    blames = False
 
     def message(self, view: View) -> Message | None:
         """The response to send; None where it cannot be made (the stream sends 500 then)."""
@@ -72,9 +77,12 @@ class BuiltIn(Reply):
 
 def built_in(status: int) -> Message:
     """The built-in reply of a status. Raises KeyError for one that has none."""
-    return Message(
+    message = Message(
         status, replies.reason(status), list(replies.HEADERS[status]), replies.BODIES[status]
     )
+    # the texts of these two announce the end of the connection
+    message.close = status in (400, 408)
+    return message
 
 
 class ErrorReply(Reply):

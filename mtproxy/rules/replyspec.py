@@ -159,7 +159,7 @@ def _body(reader: RuleReader, parts: _Parts, word: str) -> None:
             parts.text = os.fsdecode(_file(reader).partition(b"\0")[0])
         case _:
             parts.kind = ReplyKind.FORMAT
-            parts.text = reader.value("a log-format string")
+            parts.text = reader.value("a log-format string behind 'lf-string'")
 
 
 def _file(reader: RuleReader) -> bytes:

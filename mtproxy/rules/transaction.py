@@ -35,9 +35,7 @@ class Transaction:
     #: None: the request has no body
     body: bytes | None = None
     body_complete = False
-    #: the same of the response, with what has been read behind its head as it came
-    res_body: bytes | None = None
-    res_body_complete = False
+    #: what has been read behind the response's head, as it came
     res_received = b""
     #: the stream's own account of the request's body (stream.request_body)
     pending: Any = None
@@ -58,6 +56,8 @@ class Transaction:
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line
     rule: Any = None
+    #: the one before it
+    rule_before: Any = None
     #: what single families keep, by family; None until one does
     extra: dict[str, Any] | None = None
     #: timeouts (ms) and retries of the backend that were set before it was chosen

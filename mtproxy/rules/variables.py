@@ -15,6 +15,7 @@ in the scope proc are counted, not what other sessions hold at the moment.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,12 +46,23 @@ CONDITIONS: Final = (
 OVERHEAD: Final = 80
 
 
+def _split(name: str) -> tuple[str, str]:
+    """Scope and name.
+
+    All spellings of a name are one object: `get` of a dictionary that threads share takes 20 us in
+    free-threaded CPython 3.13 where an equal key was made by another thread, and 0.05 us where it
+    is the same.
+    """
+    scope, _, key = name.partition(".")
+    return scope, sys.intern(key)
+
+
 def reader(name: str, build: Build, default: bytes | None = None) -> Evaluate:
     """The function that gives the value of `name`, "txn.user", or None where it is not set.
 
     `default` is given instead, but not outside of the life of the scope.
     """
-    scope, _, key = name.partition(".")
+    scope, key = _split(name)
     match scope:
         case "proc":
             proc_vars = build.shared.proc_vars
@@ -98,7 +110,7 @@ def writer(name: str, build: Build, conditions: Collection[str] = ()) -> Write:
 
     `conditions` are some of CONDITIONS; where one does not hold nothing happens.
     """
-    scope, _, key = name.partition(".")
+    scope, key = _split(name)
     if scope == "check":
         return lambda _view, _value: False
     store = _store(scope, build)

@@ -31,6 +31,7 @@ from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.request_body import Coming, RequestBody
+from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import Stop
 
 #: pipelined requests after which other streams get a turn
@@ -312,7 +313,14 @@ class HttpStream(HttpRules):
                     self.response = response
                     be.sticking.store(self)
                 if route.changes_responses:
-                    response = await self.run_response_rules(route, response, received)
+                    self.begin_response_rules(response, received)
+                    if route.res_content:
+                        await self.inspect_response(route)
+                    for rules in route.response:
+                        verdict = evaluate(rules, self)
+                        if verdict is not None:
+                            await self.response_verdict(rules, verdict)
+                    response = self.end_response_rules(route)
                     received = self.txn.res_received
                 if self.txn.close:
                     request = self.txn.own_request(self)
@@ -355,7 +363,7 @@ class HttpStream(HttpRules):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
-            if ruled:
+            if ruled and self.txn.cookie_state != "--":
                 self.term_state = self.term_state[:2] + self.txn.cookie_state
             self._account()
         if keep:
@@ -507,7 +515,7 @@ class HttpStream(HttpRules):
         """
         self.drop_server()
         self.term_state = stop.state + "--"
-        if self.tracking is not None and (stop.status in (502, 504) or stop.state == "SD"):
+        if self.tracking is not None and stop.status in (502, 504):
             self.tracking.count_fail()
         counters = [c.counters for c in (self.be, self.srv) if c is not None]
         if stop.state[0] == "C":
@@ -516,6 +524,20 @@ class HttpStream(HttpRules):
         elif stop.state == "SD":
             for one in counters:
                 one.srv_aborts += 1
+        answer = stop.answer
+        if answer is not None and not answer.denied:
+            # the rule that serves a request counts as the last one when it has served it
+            txn = self.txn
+            served, txn.rule = txn.rule, txn.rule_before
+            keep = await self._say(stop, request, complete)
+            txn.rule = served
+            return keep
+        return await self._say(stop, request, complete)
+
+    async def _say(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
+        """Send what a transaction that has ended is answered with, if that can be. Whether to go on
+        with the connection.
+        """
         message = None if self.answered else self.message_of(stop, request)
         if message is None:
             if not self.answered:

@@ -371,6 +371,10 @@ class Stream:
         found = await self.room.room.resolvers[resolvers].lookup(name, self.task, prefer)
         return None if found is None else parse_ip(found)
 
+    def response_body(self) -> bytes:
+        """The content of the response as far as it has been read, without chunk framing."""
+        return b""
+
     def set_limit(self, name: str, value: int) -> None:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
         if name in ("client", "tarpit"):

@@ -114,7 +114,12 @@ class Evaluator:
         proxy: Any = SimpleNamespace(rules=ProxyRules(), name="f")
         self.build = Build(RuleShared(settings), proxy, None, None)
         self.view: Any = SimpleNamespace(
-            txn=Transaction(), sess_vars=None, may_change=False, request=None, response=None
+            txn=Transaction(),
+            sess_vars=None,
+            may_change=False,
+            request=None,
+            response=None,
+            response_body=lambda: b"",
         )
         for name, text in VARIABLES.items():
             writer(name, self.build)(self.view, self.value(text))

@@ -71,6 +71,7 @@ class Samples:
             t_r=-1,
             logged=False,
             may_change=False,
+            response_body=lambda: b"",
             room=SimpleNamespace(cache=self.cache),
         )
 

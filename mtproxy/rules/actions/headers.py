@@ -22,7 +22,7 @@ from mtproxy.http.edit import (
     rule_header,
     size,
 )
-from mtproxy.http.headers import CONNECTION_CLOSE, Header, connection_flags
+from mtproxy.http.headers import CONNECTION_CLOSE, KINDS, Header, connection_flags
 from mtproxy.http.status import reason_phrase
 from mtproxy.http.uri import with_authority
 from mtproxy.rules import regex
@@ -124,26 +124,50 @@ def _build_field(args: _Field, build: Build, *, replacing: bool) -> Act:
     rewriter = Rewriter(build, args.point)
     request = rewriter.request
     text = build.format(args.value)
-    own, fit = rewriter.head, rewriter.fit
     after = _after(name, request)
+    plain = name not in KINDS
+    overhead = 8 + len(name)
+    slack = rewriter.slack
     ready: Header | None = None
     if args.value.constant is not None:
         ready = rule_header(name, args.value.constant, request=request)
 
+    # the most frequent of all actions: what is usual is written out
     def act(view: View) -> Verdict | None:
-        head = own(view)
-        header = ready
-        if header is None:
-            value = text(view)
-            if replacing:
-                _remove(rewriter, view, head, name)
-            if not fit(view, name, value):
-                return rewriter.failed(view)
-            header = rule_header(name, value, request=request)
+        txn = view.txn
+        if request:
+            head: Any = view.request if txn.own_req else txn.own_request(view)
         else:
-            if replacing:
-                _remove(rewriter, view, head, name)
-            if not rewriter.spend(view, 8 + len(name) + len(header[1])):
+            head = view.response if txn.own_res else txn.own_response(view)
+        header = ready
+        if header is not None:
+            value = header[1]
+        else:
+            value = text(view)
+            if not fits_a_line(value):
+                if replacing:
+                    _remove(rewriter, view, head, name)
+                return rewriter.failed(view)
+            if plain:
+                header = (name, value.strip(b" \t"), b"%b: %b\r\n" % (name, value), 0)
+            else:
+                header = rule_header(name, value, request=request)
+        if replacing:
+            for one in head.headers:
+                if one[0] == name:
+                    _remove(rewriter, view, head, name)
+                    break
+        if request:
+            added = txn.req_added + overhead + len(value)
+            if added <= slack:
+                txn.req_added = added
+            elif not rewriter.spend(view, overhead + len(value)):
+                return rewriter.failed(view)
+        else:
+            added = txn.res_added + overhead + len(value)
+            if added <= slack:
+                txn.res_added = added
+            elif not rewriter.spend(view, overhead + len(value)):
                 return rewriter.failed(view)
         head.headers.append(header)
         if after is not None:

@@ -90,6 +90,7 @@ class _Challenge(Reply):
     """401, or 407 where the client takes us for its proxy (`option http-use-proxy-header`)."""
 
     __slots__ = ("error", "name", "value")
+    blames = True
 
     def __init__(self, status: int, realm: bytes) -> None:
         self.error = ErrorReply(status)

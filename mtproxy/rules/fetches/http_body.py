@@ -38,18 +38,18 @@ def _body_size(view: View) -> int | None:
 
 
 def _response_body(view: View) -> Binary | None:
-    return None if response_of(view) is None else Binary(view.txn.res_body or b"")
+    return None if response_of(view) is None else Binary(view.response_body())
 
 
 def _response_body_length(view: View) -> int | None:
-    return None if response_of(view) is None else len(view.txn.res_body or b"")
+    return None if response_of(view) is None else len(view.response_body())
 
 
 def _response_body_size(view: View) -> int | None:
     head = response_of(view)
     if head is None:
         return None
-    return head.content_length if head.content_length >= 0 else len(view.txn.res_body or b"")
+    return head.content_length if head.content_length >= 0 else len(view.response_body())
 
 
 def _every_parameter(args: tuple[Any, ...], _build: Build) -> Every:

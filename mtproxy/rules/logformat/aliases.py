@@ -41,9 +41,16 @@ class Alias:
     #: expression that is false when the variable comes out empty (which swallows the space after
     #: it); None for one that never does
     filled: str | None = None
+    #: encodings write it as a number
+    numeric: bool = False
 
 
 def _number(expression: str) -> Alias:
+    return Alias(lambda flags: f"{{{expression}}}", numeric=True)
+
+
+def _words(expression: str) -> Alias:
+    """Text that no flag changes."""
     return Alias(lambda flags: f"{{{expression}}}")
 
 
@@ -56,7 +63,7 @@ def _hexable(expression: str, pattern: str, plain: str = "") -> Alias:
         chosen = pattern if flags.hexa else plain
         return f"{{{expression}:{chosen}}}" if chosen else f"{{{expression}}}"
 
-    return Alias(fragment)
+    return Alias(fragment, numeric=True)
 
 
 def _text(expression: str, flags: Flags) -> str:
@@ -108,7 +115,7 @@ def _server_port(port: str, address: str) -> Alias:
         number = f"format(r.{port}, '04X')" if flags.hexa else f"r.{port}"
         return f"{{{missing} if r.{address} is None else {number}}}"
 
-    return Alias(fragment)
+    return Alias(fragment, numeric=True)
 
 
 def _headers(attribute: str) -> Alias:
@@ -151,13 +158,13 @@ ALIASES: dict[str, Alias] = {
     "HV": _request("version"),
     "ID": _optional("unique_id(r)"),
     "ST": _number("r.status"),
-    "T": _number("gmt[r.accept_ms // 1000]"),
+    "T": _words("gmt[r.accept_ms // 1000]"),
     "Ta": _number("r.t_a"),
     "Tc": _number("r.t_c"),
     "Td": _number("data_time(r)"),
     "Th": _number("r.t_h"),
     "Ti": _number("r.t_i"),
-    "Tl": _number("local[r.accept_ms // 1000]"),
+    "Tl": _words("local[r.accept_ms // 1000]"),
     "Tq": _number("r.t_q"),
     "TR": _number("r.t_R"),
     "Tr": _number("r.t_r"),
@@ -198,10 +205,10 @@ ALIASES: dict[str, Alias] = {
     "sslv": _optional("r.tls_version"),
     "t": _stamp("r.accept_ms"),
     "tr": _stamp(_REQUEST_MS),
-    "trg": _number(f"gmt[{_REQUEST_MS} // 1000]"),
-    "trl": _number(f"local[{_REQUEST_MS} // 1000]"),
-    "ts": _number("r.term_state[:2]"),
-    "tsc": _number("r.term_state"),
+    "trg": _words(f"gmt[{_REQUEST_MS} // 1000]"),
+    "trl": _words(f"local[{_REQUEST_MS} // 1000]"),
+    "ts": _words("r.term_state[:2]"),
+    "tsc": _words("r.term_state"),
 }
 #: HTTP only, beside those marked above
 HTTP_ONLY = frozenset({"Ta", "Ti", "Tq", "TR", "Tr", "tr", "trg", "trl"})

@@ -15,15 +15,16 @@ from __future__ import annotations
 import itertools
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import CodeType
 from typing import Any
 
-from mtproxy.rules.logformat import escape
+from mtproxy.rules.logformat import encoded, escape
 from mtproxy.rules.logformat.aliases import ALIASES, CAPTURES, PARTIAL
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import (
+    Encoding,
     Field,
     Literal,
     Piece,
@@ -73,6 +74,8 @@ def expression_source(
     While walking, `space` says what the line built so far ends with: True a space, False something
     else, or the list of expressions that all have to be false for it to be a space.
     """
+    if pieces and isinstance(pieces[0], Encoding):
+        return _encoded_source(pieces, samples)
     out: list[str] = []
     space: bool | list[str] = True
     for number, piece in enumerate(pieces):
@@ -94,6 +97,11 @@ def expression_source(
                 if name in CAPTURES and not captures:
                     continue
                 alias = ALIASES[name]
+                if flags.encoding:
+                    value = _field_source(piece)
+                    out.append(f"{{{flags.encoding}_value({value})}}")
+                    space = False
+                    continue
                 if logasap and name in PARTIAL:
                     out.append("+")
                 out.append(alias.fragment(flags))
@@ -102,6 +110,33 @@ def expression_source(
                 elif space is not False:
                     space = [alias.filled] if space is True else [*space, alias.filled]
     return 'f"' + "".join(out) + '"'
+
+
+def _field_source(piece: Field) -> str:
+    """A variable as a value for an encoding."""
+    alias = ALIASES[piece.name]
+    flags = replace(piece.flags, quote=False, escape=False, mandatory=False, encoding="")
+    text = f'f"{alias.fragment(flags)}"'
+    if alias.numeric and not flags.hexa:
+        text = f"number_of({text})"
+    return f"typed({text}, {piece.kind!r})" if piece.kind else text
+
+
+def _encoded_source(pieces: Sequence[Piece], samples: str) -> str:
+    """The source of the object that everything with a name goes into."""
+    encoding = pieces[0]
+    assert isinstance(encoding, Encoding)
+    pairs = []
+    for number, piece in enumerate(pieces):
+        match piece:
+            case Field() if piece.label:
+                pairs.append(f"({piece.label!r}, {_field_source(piece)})")
+            case Sample() if piece.label:
+                pairs.append(f"({piece.label!r}, {samples}{number}(r))")
+    listed = "[" + ", ".join(pairs) + "]"
+    if encoding.name == "json":
+        return f"json_object({listed})"
+    return f"cbor_map({listed}, binary={encoding.binary})"
 
 
 def _quoted(text: str) -> str:
@@ -185,6 +220,12 @@ def namespace(context: FormatContext) -> dict[str, Any]:
         "hex_address": hex_address,
         "data_time": data_time,
         "unique_id": context.unique_id,
+        "typed": encoded.typed,
+        "number_of": encoded.number_of,
+        "json_value": encoded.json_value,
+        "json_object": encoded.json_object,
+        "cbor_value": encoded.cbor_value,
+        "cbor_map": encoded.cbor_map,
         "format": format,
     }
 

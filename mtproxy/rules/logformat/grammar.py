@@ -74,7 +74,15 @@ class Sample:
     kind: str = ""
 
 
-type Piece = Literal | Space | Field | Sample
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """First of all pieces: the whole is an object of everything that has a name."""
+
+    name: str
+    binary: bool = False
+
+
+type Piece = Literal | Space | Field | Sample | Encoding
 
 #: reads the text of an expression that stands at this offset. May raise ConfigError.
 type ReadExpression = Callable[[str, int], Expression]
@@ -224,6 +232,8 @@ class _Reader:
     def _field(self, name: str, flags: Flags, start: int, label: str, kind: str) -> None:
         if name == "o":
             self.defaults = flags
+            if flags.encoding and not isinstance(self.out[0] if self.out else None, Encoding):
+                self.out.insert(0, Encoding(flags.encoding, flags.binary))
             return
         alias = ALIASES.get(name)
         if alias is None:

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Expression, Format
+from mtproxy.rules.casts import to_text
 from mtproxy.rules.expression import build_expression, parse_expression
 from mtproxy.rules.keeping import unique_id
+from mtproxy.rules.logformat import encoded
 from mtproxy.rules.logformat.aliases import ALIASES, Flags
 from mtproxy.rules.logformat.code import (
     DEFAULT_URI_LENGTH,
@@ -31,8 +33,15 @@ from mtproxy.rules.logformat.code import (
     namespace,
 )
 from mtproxy.rules.logformat.dates import LineDates
-from mtproxy.rules.logformat.grammar import FormatError, Literal, Piece, Sample, parse_pieces
-from mtproxy.rules.types import Type
+from mtproxy.rules.logformat.grammar import (
+    Encoding,
+    FormatError,
+    Literal,
+    Piece,
+    Sample,
+    parse_pieces,
+)
+from mtproxy.rules.types import Binary, Type
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
@@ -156,10 +165,13 @@ def _context(build: Build) -> FormatContext:
     )
 
 
-def sample_texts(pieces: Sequence[Piece], build: Build) -> dict[str, Callable[[View], str]]:
+def sample_texts(pieces: Sequence[Piece], build: Build) -> dict[str, Callable[[View], Any]]:
     """What `expression_source` calls the expressions of a format: text functions by name."""
+    whole = bool(pieces) and isinstance(pieces[0], Encoding)
     return {
-        f"s{number}": _decoded(_sample_bytes(piece, build))
+        f"s{number}": _sample_value(piece, build)
+        if whole
+        else _decoded(_sample_bytes(piece, build))
         for number, piece in enumerate(pieces)
         if isinstance(piece, Sample)
     }
@@ -169,8 +181,30 @@ def _decoded(data: Callable[[View], bytes]) -> Callable[[View], str]:
     return lambda view: data(view).decode("utf-8", "surrogateescape")
 
 
+def _sample_value(piece: Sample, build: Build) -> Callable[[View], encoded.Plain]:
+    """An expression's value for an encoding: numbers and bools are such, the rest is text."""
+    value_of: Callable[[View], Any] = build_expression(piece.expression, build)
+    kind = piece.kind
+    binary = piece.flags.binary
+
+    def value(view: View) -> encoded.Plain:
+        found = value_of(view)
+        plain: encoded.Plain = found
+        if type(found) is Binary:
+            plain = bytes(found) if binary else found.hex().upper()
+        elif found is not None and type(found) not in (bool, int):
+            plain = to_text(found).decode("utf-8", "surrogateescape")
+        return encoded.typed(plain, kind)
+
+    return value
+
+
 def _sample_bytes(piece: Sample, build: Build) -> Callable[[View], bytes]:
     """An expression's value as it stands in the text."""
+    if piece.flags.encoding:
+        plain_of = _sample_value(piece, build)
+        encode = encoded.json_value if piece.flags.encoding == "json" else encoded.cbor_value
+        return lambda view: encode(plain_of(view)).encode("utf-8", "surrogateescape")
     value_of: Callable[[View], Any] = build_expression(piece.expression, build, Type.STR)
     flags = piece.flags
     escaped = flags.escape

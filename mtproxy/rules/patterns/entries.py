@@ -97,24 +97,24 @@ class Ordered[K]:
     before the copy is made, so a copy may be newer than its version says, never older.
     """
 
-    __slots__ = ("_copy", "_entries", "_version")
+    __slots__ = ("_copy", "_entries", "version")
 
     def __init__(self) -> None:
         self._entries: dict[Entry, K] = {}
-        self._version = 0
+        self.version = 0
         self._copy: tuple[int, tuple[tuple[Entry, K], ...]] = (0, ())
 
     def add(self, key: K, entry: Entry) -> None:
         self._entries[entry] = key
-        self._version += 1
+        self.version += 1
 
     def remove(self, entry: Entry) -> None:
         if self._entries.pop(entry, None) is not None:
-            self._version += 1
+            self.version += 1
 
     def items(self) -> tuple[tuple[Entry, K], ...]:
         copy = self._copy
-        version = self._version
+        version = self.version
         if copy[0] == version:
             return copy[1]
         # dict.copy is atomic, its iteration is not

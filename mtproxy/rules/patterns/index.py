@@ -12,7 +12,7 @@ it, and nothing in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from sortedcontainers import SortedDict
 
@@ -165,26 +165,24 @@ def _embedded(address: int) -> int | None:
 
 
 class Regexes(Index):
-    """`reg` and `regm`: one after the other. `bind` gives a thread its own."""
+    """`reg` and `regm`: one after the other. Threads look up by functions of `bind_regexes`."""
 
-    __slots__ = ("_ignore_case", "_list")
+    __slots__ = ("_ignore_case", "ordered")
 
     def __init__(self, *, ignore_case: bool) -> None:
         self._ignore_case = ignore_case
-        self._list: Ordered[bytes] = Ordered()
+        self.ordered: Ordered[bytes] = Ordered()
 
     def add(self, key: Key, entry: Entry) -> None:
-        self._list.add(cast("bytes", key), entry)
+        self.ordered.add(cast("bytes", key), entry)
 
     def remove(self, key: Key, entry: Entry) -> None:
-        self._list.remove(entry)
-
-    def items(self) -> tuple[tuple[Entry, bytes], ...]:
-        return self._list.items()
+        self.ordered.remove(entry)
 
     def compiled(self) -> list[tuple[Entry, Regex]]:
         """The patterns now, for the calling thread."""
-        return [(entry, compile_regex(key, self._ignore_case)) for entry, key in self.items()]
+        items = self.ordered.items()
+        return [(entry, compile_regex(key, self._ignore_case)) for entry, key in items]
 
     def find(self, value: bytes) -> Entry | None:
         for entry, one in self.compiled():
@@ -217,18 +215,27 @@ def make_index(method: str, ignore_case: bool) -> Index:
     return Always()
 
 
-def bind_regexes(current: Callable[[], Index]) -> Callable[[bytes], tuple[Entry, Regex] | None]:
-    """A thread's own look-up in a list of expressions that `current` gives, as it is now."""
-    seen: object = None
+class _HasRegexes(Protocol):
+    """What has a list of expressions, another one from time to time."""
+
+    index: Any
+
+
+def bind_regexes(source: _HasRegexes) -> Callable[[bytes], tuple[Entry, Regex] | None]:
+    """A thread's own look-up in the list that `source` has at that moment."""
+    index: Any = None
+    ordered: Ordered[bytes] = Ordered()
+    version = -1
     mine: list[tuple[Entry, Regex]] = []
 
     def find(value: bytes) -> tuple[Entry, Regex] | None:
-        nonlocal seen, mine
-        index = current()
-        assert isinstance(index, Regexes)
-        items = index.items()
-        if items is not seen:
-            seen, mine = items, index.compiled()
+        nonlocal index, ordered, version, mine
+        now = source.index
+        if now is not index or ordered.version != version:
+            index, ordered = now, now.ordered
+            # read before the patterns are: they may be newer than that, never older
+            version = ordered.version
+            mine = now.compiled()
         for pair in mine:
             if pair[1].search(value):
                 return pair
@@ -237,17 +244,20 @@ def bind_regexes(current: Callable[[], Index]) -> Callable[[bytes], tuple[Entry,
     return find
 
 
-def bind_regex_test(current: Callable[[], Index]) -> Callable[[bytes], bool]:
+def bind_regex_test(source: _HasRegexes) -> Callable[[bytes], bool]:
     """As `bind_regexes`, where only the yes or no counts; it costs less."""
-    seen: object = None
+    index: Any = None
+    ordered: Ordered[bytes] = Ordered()
+    version = -1
     searches: list[Callable[[bytes], bool]] = []
 
     def test(value: bytes) -> bool:
-        nonlocal seen, searches
-        index = current()
-        items = index.items()  # type: ignore[attr-defined]
-        if items is not seen:
-            seen, searches = items, [one.search for _, one in index.compiled()]  # type: ignore[attr-defined]
+        nonlocal index, ordered, version, searches
+        now = source.index
+        if now is not index or ordered.version != version:
+            index, ordered = now, now.ordered
+            version = ordered.version
+            searches = [one.search for _, one in now.compiled()]
         for search in searches:  # noqa: SIM110
             if search(value):
                 return True

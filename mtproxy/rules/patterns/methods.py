@@ -43,6 +43,8 @@ KNOWN_METHODS: Final = frozenset(
     {b"OPTIONS", b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"TRACE", b"CONNECT"}
 )
 
+_SIZES: Final = 1 << 64
+
 #: (lowest, highest), None: no limit
 type Range = tuple[int | None, int | None]
 #: (4 or 6, network without its host bits, length of the prefix); (0, address, mask) where an IPv4
@@ -70,8 +72,12 @@ def takes(method: str) -> Type:
 def parse(method: str, text: bytes, *, ignore_case: bool = False, dns: bool = False) -> Key:
     """The key of a pattern. Raises PatternError. `dns`: names of hosts may be looked up."""
     match method:
-        case "int" | "len":
+        case "int":
             return _range(text, _number, "number")
+        case "len":
+            # compared as sizes, which are unsigned: no length is above -1, each is below
+            low, high = _range(text, _number, "number")
+            return low and low % _SIZES, high and high % _SIZES
         case "ver":
             return _range(text, _version, "dotted number")
         case "ip":

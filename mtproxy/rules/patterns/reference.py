@@ -70,7 +70,7 @@ class PatternExpr:
     def finder(self) -> Callable[[object], Entry | None]:
         """The calling thread's look-up."""
         if self.method in ("reg", "regm"):
-            search = bind_regexes(lambda: self.index)
+            search = bind_regexes(self)
 
             def find(value: object) -> Entry | None:
                 pair = search(value)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class PatternExpr:
     def tester(self) -> Callable[[object], bool]:
         """The calling thread's test whether a value is matched."""
         if self.method in ("reg", "regm"):
-            return bind_regex_test(lambda: self.index)  # type: ignore[return-value]
+            return bind_regex_test(self)  # type: ignore[return-value]
 
         def test(value: object) -> bool:
             return self.index.test(value)
@@ -95,7 +95,7 @@ class PatternExpr:
 
     def matcher(self) -> Callable[[bytes], tuple[Entry, Regex] | None]:
         """The calling thread's look-up in a list of regular expressions."""
-        return bind_regexes(lambda: self.index)
+        return bind_regexes(self)
 
 
 class Generation:

@@ -206,6 +206,10 @@ CASES = [
     rules("redirect scheme of an absolute target", "http-request redirect scheme https", request("http://h/old?q=1", "host: h")),
     rules("percent signs", "http-request set-header x-p '100%% %[path]'", request("/a%20b")),
     rules("method by condition", "http-request set-method GET if METH_HEAD", request(method="HEAD")),
+    *(rules(f"set-timeout {name}", "log-format '%[be_server_timeout] %[cur_server_timeout] %[be_tunnel_timeout] %[cur_tunnel_timeout]'", request(), back=f"timeout tunnel 7s\n{line}")
+      for name, line in {"of the server": "http-request set-timeout server 3s", "by an expression": "http-request set-timeout server int(3),mul(1000)", "of the tunnel": "http-request set-timeout tunnel 9s",
+                         "twice": "http-request set-timeout server 3s\nhttp-request set-timeout server 2s", "of zero": "http-request set-timeout server int(0)", "of text": "http-request set-timeout server str(x)", "none": ""}.items()),
+    rules("set-timeout fires in the backend", "", request(), back="http-request set-timeout server 100ms", answers=(b"HTTP/1.1 200 OK\r\n",)),
     Case("early-hint of HTTP/1.0", front="http-request early-hint link x", requests=(request(version="HTTP/1.0"),)),
     rules("wait for a whole body", "http-request wait-for-body time 1s at-least 3\nhttp-request set-header x-len %[req.body_len]",
           request(method="POST", body="abcdef")),

@@ -33,6 +33,10 @@ _TCP = {
     "content set-nice": "tcp-request content set-nice 3", "content set-mark": "tcp-request content set-tos 0", "content set-priority": "tcp-request content set-priority-class int(3)",
     "log of a reject": "tcp-request content reject\noption tcplog", "log of connection reject": "tcp-request connection reject\noption tcplog",
     "log format": "log-format '%ci %f %b %s %ts %B %U'", "rdp cookie": _INSPECT + "tcp-request content set-var(sess.r) req.rdp_cookie(mstshash)\nlog-format '[%[var(sess.r)]]'",
+    "variable of the request": _INSPECT + "tcp-request content set-var(req.v) req.payload(0,0),field(1,' ')\ntcp-request content reject if ! { var(req.v) -m str hello } || ! { var(req.v) -m len 5 }",
+    "variable of the transaction": _INSPECT + "tcp-request content set-var(txn.v) req.payload(0,5)\ntcp-request content reject if ! { var(txn.v) -m str hello }",
+    "variable that is missing": _INSPECT + "tcp-request content reject if ! { var(req.v) -m str hello } || ! { var(req.w) -m str x }",
+    "number as text": _INSPECT + "tcp-request content set-var(req.v) req.payload(0,0),length\ntcp-request content reject if ! { var(req.v) -m str 12 } || ! { var(req.v) -m int 12 }",
     "not HTTP": _INSPECT + "tcp-request content reject unless HTTP", "req.proto_http": _INSPECT + "tcp-request content reject if { req.proto_http }",
     "use_backend by payload": _INSPECT + "tcp-request content accept if { req.len gt 0 }\nuse_backend @B@x if { req.payload(0,1) -m str h }",
 }
@@ -40,6 +44,10 @@ _RESPONSES = {
     "response accept": "tcp-response content accept", "response reject": "tcp-response inspect-delay 1s\ntcp-response content reject if { res.len gt 0 }",
     "response reject by payload": "tcp-response inspect-delay 1s\ntcp-response content reject if { res.payload(0,5) -m str reply }",
     "response reject not": "tcp-response inspect-delay 1s\ntcp-response content reject if { res.payload(0,5) -m str other }",
+    "response variable": "tcp-response inspect-delay 1s\ntcp-response content set-var(res.v) res.payload(0,0),upper\ntcp-response content reject if ! { var(res.v) -m str REPLY }",
+    "response variable differs": "tcp-response inspect-delay 1s\ntcp-response content set-var(res.v) res.payload(0,0),length\ntcp-response content reject if ! { var(res.v) -m str 6 }",
+    "response variable behind a wait": "tcp-response inspect-delay 1s\ntcp-response content reject unless { res.len gt 0 }\ntcp-response content set-var(res.v) res.payload(0,0),upper\ntcp-response content reject if ! { var(res.v) -m str REPLY }",
+    "response sees no variable of the request": "tcp-request content set-var(req.v) str(x)\ntcp-request content set-var(txn.v) str(y)\ntcp-response inspect-delay 1s\ntcp-response content reject unless { res.len gt 0 }\ntcp-response content reject if { var(req.v) -m found } || ! { var(txn.v) -m found }",
     "response close": "tcp-response content close", "response set-var": "tcp-response inspect-delay 1s\ntcp-response content set-var(sess.a) res.payload(0,2)\ntcp-response content accept",
 }
 _RDP = b"\x03\x00\x00\x2a\x25\xe0\x00\x00\x00\x00\x00Cookie: mstshash=user1\r\n\x01\x00\x08\x00\x00\x00\x00\x00"

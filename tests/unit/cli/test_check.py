@@ -25,9 +25,10 @@ def check(tmp_path: Path, text: str, **options: bool) -> tuple[int, str]:
     return check_configuration(cmdline, output), output.getvalue()
 
 
-def test_a_valid_configuration_is_praised_only_when_verbose(tmp_path: Path) -> None:
-    assert check(tmp_path, GOOD) == (0, "")
+def test_a_valid_configuration_is_praised_unless_quiet(tmp_path: Path) -> None:
+    assert check(tmp_path, GOOD) == (0, "Configuration file is valid\n")
     assert check(tmp_path, GOOD, verbose=True) == (0, "Configuration file is valid\n")
+    assert check(tmp_path, GOOD, quiet=True) == (0, "")
 
 
 def test_errors_exit_with_1(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_nothing_to_listen_on_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_hints_are_shown_when_asked(tmp_path: Path) -> None:
-    assert check(tmp_path, ".diag hint\n" + GOOD) == (0, "")
+    assert "hint" not in check(tmp_path, ".diag hint\n" + GOOD)[1]
     code, text = check(tmp_path, ".diag hint\n" + GOOD, diag=True)
     assert (code, "'hint'" in text) == (0, True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from mtproxy.base.settings import Settings
 from mtproxy.base.sticktable import StickTableSettings, Stored
-from mtproxy.config.keywords_sticktable import line_of
+from mtproxy.config.keywords_sticktable import words_of
 from mtproxy.config.load import load
 from mtproxy.proxy.sticktable import make_tables
 
@@ -57,7 +57,7 @@ def test_the_words_that_it_is_written_in_mean_the_same(read) -> None:  # type: i
     table = table_of(
         read, "stick-table type binary size 5k expire 3h store gpt(2),bytes_in_rate(1s),gpc0"
     )
-    again = table_of(read, line_of(table))
+    again = table_of(read, " ".join(words_of(table)))
     assert again == table
 
 

@@ -183,3 +183,17 @@ def test_threads_share_programs() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_function_outlives_its_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Match data is freed with the last function that uses it, and only then."""
+    freed: list[int] = []
+    pcre2 = regex._pcre2
+    assert pcre2 is not None
+    free = pcre2.free_match_data
+    monkeypatch.setattr(pcre2, "free_match_data", lambda data: (freed.append(data), free(data)))
+    search = regex.compile(r"(a|b)++c").search
+    assert not freed
+    assert search(b"xabc")
+    del search
+    assert len(freed) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -221,3 +222,11 @@ def test_errors(build: Any, words: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         act(build, *words)
     assert message in str(caught.value.message)
+
+
+def test_all_spellings_of_a_name_are_one_object(build: Any, view: Any) -> None:
+    """`get` of a shared dictionary is slow where the key is another object of another thread."""
+    name = str(b"count", "ascii")
+    writer("proc." + name, build)(view, 1)
+    (key,) = build.shared.proc_vars
+    assert key is sys.intern(str(b"count", "ascii"))

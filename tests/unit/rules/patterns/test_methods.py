@@ -18,6 +18,8 @@ from mtproxy.rules.patterns.methods import Key, PatternError, operators, parse
         ("int", b"4:", (4, None)),
         ("int", b":-4", (None, -4)),
         ("int", b"0:9223372036854775807", (0, (1 << 63) - 1)),
+        ("len", b"3:", (3, None)),
+        ("len", b":-1", (None, (1 << 64) - 1)),
         ("ver", b"3.1", (3 << 16 | 1, 3 << 16 | 1)),
         ("ver", b"3", (3 << 16, 3 << 16)),
         ("ver", b"3.0-3.1", (3 << 16, 3 << 16 | 1)),
