@@ -200,6 +200,7 @@ class HttpRules(HttpExchange):
             self.fe.counters.failed_req += 1
             if self.listener.counters is not None:
                 self.listener.counters.failed_req += 1
+            self.t_R = -1
             raise Stop(0, "PR", final)
         if self.be is None:
             self.fe.counters.intercepted_req += 1
@@ -386,6 +387,7 @@ class HttpRules(HttpExchange):
 
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
+        self.t_r = -1  # for the log no response has come
         if final is DROP:
             self._count_denied()
             self.conn.vanish()
