@@ -77,9 +77,12 @@ class BuiltIn(Reply):
 
 def built_in(status: int) -> Message:
     """The built-in reply of a status. Raises KeyError for one that has none."""
-    return Message(
+    message = Message(
         status, replies.reason(status), list(replies.HEADERS[status]), replies.BODIES[status]
     )
+    # the texts of these two announce the end of the connection
+    message.close = status in (400, 408)
+    return message
 
 
 class ErrorReply(Reply):

@@ -56,6 +56,8 @@ class Transaction:
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line
     rule: Any = None
+    #: the one before it
+    rule_before: Any = None
     #: what single families keep, by family; None until one does
     extra: dict[str, Any] | None = None
     #: timeouts (ms) and retries of the backend that were set before it was chosen

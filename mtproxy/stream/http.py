@@ -314,10 +314,12 @@ class HttpStream(HttpRules):
                     be.sticking.store(self)
                 if route.changes_responses:
                     self.begin_response_rules(response, received)
+                    if route.res_content:
+                        await self.inspect_response(route)
                     for rules in route.response:
                         verdict = evaluate(rules, self)
                         if verdict is not None:
-                            await self.response_verdict(route, rules, verdict)
+                            await self.response_verdict(rules, verdict)
                     response = self.end_response_rules(route)
                     received = self.txn.res_received
                 if self.txn.close:
@@ -522,6 +524,20 @@ class HttpStream(HttpRules):
         elif stop.state == "SD":
             for one in counters:
                 one.srv_aborts += 1
+        answer = stop.answer
+        if answer is not None and not answer.denied:
+            # the rule that serves a request counts as the last one when it has served it
+            txn = self.txn
+            served, txn.rule = txn.rule, txn.rule_before
+            keep = await self._say(stop, request, complete)
+            txn.rule = served
+            return keep
+        return await self._say(stop, request, complete)
+
+    async def _say(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
+        """Send what a transaction that has ended is answered with, if that can be. Whether to go on
+        with the connection.
+        """
         message = None if self.answered else self.message_of(stop, request)
         if message is None:
             if not self.answered:

@@ -26,11 +26,11 @@ from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
 from mtproxy.rules.rewrite import FAILED
 from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import CLOSE_SERVER, DROP, Answer, Verdict
+from mtproxy.rules.verdict import CLOSE_SERVER, DROP, MISSING, Answer, Verdict
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
-from mtproxy.stream.request_body import RequestBody, wait_for_body
-from mtproxy.stream.rules import Route, evaluate, run
+from mtproxy.stream.request_body import RequestBody, wait_for_body, wait_for_more
+from mtproxy.stream.rules import Route, evaluate, run, run_content
 from mtproxy.stream.stream import Stop
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class HttpRules(HttpExchange):
             await self.wait_for_request_body(self.got_tick + self.conf.http_request)
         if front is not None:
             if front.content:
-                await self._content_set(front.content)
+                await self._content_set(front.content, front.inspect_delay)
             if self.tracking is not None:
                 self.tracking.count_request()
             if front.request:
@@ -111,7 +111,7 @@ class HttpRules(HttpExchange):
         back = route.rules
         if back is not None:
             if back.content:
-                await self._request_set(back.content)
+                await self._inspect(back.content, back.inspect_delay)
             if self.tracking is not None:
                 self.tracking.count_backend_request()
             if back.request:
@@ -130,10 +130,35 @@ class HttpRules(HttpExchange):
             keeper.request_leaves(self)
         self.txn.begin_response()
 
-    async def _content_set(self, rules: Sequence[BuiltRule]) -> None:
+    async def _inspect(self, rules: Sequence[BuiltRule], delay: int) -> None:
+        """Content rules: what is not decided yet waits for the body, or for the delay.
+
+        Raises Stop.
+        """
+        ctx, txn, task = self.ctx, self.txn, self.task
+        until = ctx.now + delay
+        while True:
+            txn.payload_final = ctx.now >= until
+            verdict = await run_content(rules, self)
+            if verdict is not MISSING:
+                break
+            body, request = txn.pending, self.request
+            if body is not None and request is not None and not body.complete:
+                if not await wait_for_more(self, request, body, until):
+                    until = ctx.now
+                self._note_body(body)
+                continue
+            task.set_expire(until)
+            if ctx.now < until:
+                await park()
+        txn.payload_final = True
+        if verdict is not None:
+            await self._request_verdict(rules, verdict)
+
+    async def _content_set(self, rules: Sequence[BuiltRule], delay: int) -> None:
         """The frontend's content rules: who is refused has not sent a request yet."""
         try:
-            await self._request_set(rules)
+            await self._inspect(rules, delay)
         except Stop:
             self.request_line = None
             self.t_R = -1
@@ -175,6 +200,7 @@ class HttpRules(HttpExchange):
             self.fe.counters.failed_req += 1
             if self.listener.counters is not None:
                 self.listener.counters.failed_req += 1
+            self.t_R = -1
             raise Stop(0, "PR", final)
         if self.be is None:
             self.fe.counters.intercepted_req += 1
@@ -219,17 +245,29 @@ class HttpRules(HttpExchange):
             keeper.response_comes(self)
         self.txn.res_received = received
 
-    async def response_verdict(
-        self, route: Route, rules: Sequence[BuiltRule], verdict: Verdict
-    ) -> None:
+    async def response_verdict(self, rules: Sequence[BuiltRule], verdict: Verdict) -> None:
         """Act upon the first verdict of a rule set for responses. Raises Stop where it is final."""
         final = await run(rules, self, verdict)
         if final is None or final is CLOSE_SERVER:
             return
-        if rules is route.res_content:
-            self._count_denied_response()
-            raise Stop(0, "PD")
         self._refuse_by_rule(final)
+
+    async def inspect_response(self, route: Route) -> None:
+        """The backend's content rules for responses. Raises Stop."""
+        ctx, txn, response = self.ctx, self.txn, self.response
+        assert response is not None
+        until = ctx.now + route.response_delay
+        while True:
+            txn.payload_final = ctx.now >= until or self._response_complete(response)
+            verdict = await run_content(route.res_content, self)
+            if verdict is not MISSING:
+                break
+            await self._more_response(until)
+        txn.payload_final = True
+        if verdict is not None and verdict is not CLOSE_SERVER:
+            self._count_denied_response()
+            self.t_r = -1
+            raise Stop(0, "PD")
 
     def end_response_rules(self, route: Route) -> ResponseHead:
         """The response as the rules leave it. Raises Stop."""
@@ -296,36 +334,48 @@ class HttpRules(HttpExchange):
         """Read the response's body until it is complete, the buffer is full, or `at_least` bytes
         are here (0: all). Raises Stop: 504 at the tick `until`.
         """
-        ctx, task, sconn, response = self.ctx, self.task, self.sconn, self.response
-        if sconn is None or response is None:
+        response = self.response
+        if self.sconn is None or response is None:
             return
-        txn = self.txn
-        room = self.conf.max_head - len(response.message)
         while not self._response_complete(response):
-            have = len(txn.res_received)
-            if have >= room or 0 < at_least <= len(self.response_body()):
+            if 0 < at_least <= len(self.response_body()):
                 return
-            if self.up is not None and not self.up.done and not self.up_failed:
-                self._step_up()
-            if sconn.ready & READABLE:
-                try:
-                    data = sconn.recv(room - have)
-                except BlockingIOError:
-                    sconn.ready &= OUT
-                    continue
-                except OSError:
-                    data = b""
-                if not data:
-                    return  # its end, in order or not; whoever forwards it will see
-                if len(data) < room - have and not sconn.ready & ENDED:
-                    sconn.ready &= ~IN
-                txn.res_received += data
-                continue
-            if ctx.now >= until:
+            if not await self._more_response(until):
+                return
+            if self.ctx.now >= until:
                 self._count_failed_response()
                 raise Stop(504, "sD")
-            task.set_expire(until)
+
+    async def _more_response(self, until: int) -> bool:
+        """Read more of the response into `txn.res_received`, or wait for it up to the tick `until`.
+        False where nothing more will fit or come.
+        """
+        sconn, response, txn = self.sconn, self.response, self.txn
+        assert response is not None
+        room = self.conf.max_head - len(response.message) - len(txn.res_received)
+        if self.up is not None and not self.up.done and not self.up_failed:
+            self._step_up()
+        if sconn is not None and room > 0 and sconn.ready & READABLE:
+            try:
+                data = sconn.recv(room)
+            except BlockingIOError:
+                sconn.ready &= OUT
+                return True
+            except OSError:
+                data = b""
+            if data:
+                if len(data) < room and not sconn.ready & ENDED:
+                    sconn.ready &= ~IN
+                txn.res_received += data
+                return True
+            if txn.payload_final:
+                return False  # its end, in order or not; whoever forwards it will see
+        elif room <= 0 and txn.payload_final:
+            return False
+        self.task.set_expire(until)
+        if self.ctx.now < until:
             await park()
+        return True
 
     def _count_denied_response(self) -> None:
         be, srv = self.be, self.srv
@@ -337,10 +387,12 @@ class HttpRules(HttpExchange):
 
     def _refuse_by_rule(self, final: Verdict) -> None:
         """A rule for responses does not let this one pass. Raises Stop."""
+        self.t_r = -1  # for the log no response has come
         if final is DROP:
             self._count_denied()
             self.conn.vanish()
             raise Stop(0, "PR")
+        self.t_r = -1
         if isinstance(final, Answer):
             if final.error:
                 self._count_internal_error()

@@ -86,38 +86,53 @@ async def wait_for_body(
     """
     if body.complete or body.cut:
         return
-    ctx, conn, task = stream.ctx, stream.conn, stream.task
-    room = stream.conf.max_head - len(request.message)
-    if request.expect_continue and not body.payload:
-        await greet(stream, request)
-    task.set_expire(until)
-    while not body.complete:
-        have = len(body.payload)
-        if have >= room or 0 < at_least <= have:
-            break
-        if conn.ready & READABLE:
-            try:
-                data = conn.recv(max(1, min(stream.conf.bufsize, room - have)))
-            except BlockingIOError:
-                conn.ready &= OUT
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                body.cut = True
-                break
-            if not conn.ready & ENDED and len(data) < min(stream.conf.bufsize, room - have):
-                conn.ready &= ~IN
-            try:
-                body.add(data, stream)
-            except BadMessage:
-                raise Stop(400, "PR") from None
-            continue
+    ctx = stream.ctx
+    while not body.complete and not 0 < at_least <= len(body.payload):
         if ctx.now >= until:
             stream.t_R = -1
             raise Stop(408, "cR")
-        await park()
+        if not await wait_for_more(stream, request, body, until):
+            break
     stream.t_R = ctx.now - stream.got_tick
+
+
+async def wait_for_more(
+    stream: HttpRules, request: RequestHead, body: RequestBody, until: int
+) -> bool:
+    """Read a piece of the body, or wait for one up to the tick `until`; it may be called again.
+
+    False where nothing more will come, or the buffer is full. Raises Stop for what is no body.
+    """
+    conn = stream.conn
+    request = stream.request or request
+    if request.expect_continue and not body.payload:
+        await greet(stream, request)
+    room = stream.conf.max_head - len(request.message) - len(body.payload)
+    if room <= 0 or body.cut:
+        return False
+    if conn.ready & READABLE:
+        most = min(stream.conf.bufsize, room)
+        try:
+            data = conn.recv(most)
+        except BlockingIOError:
+            conn.ready &= OUT
+            return True
+        except OSError:
+            data = b""
+        if not data:
+            body.cut = True
+            return False
+        if not conn.ready & ENDED and len(data) < most:
+            conn.ready &= ~IN
+        try:
+            body.add(data, stream)
+        except BadMessage:
+            raise Stop(400, "PR") from None
+        return True
+    stream.task.set_expire(until)
+    if stream.ctx.now < until:
+        await park()
+    return True
 
 
 async def greet(stream: HttpRules, request: RequestHead) -> None:

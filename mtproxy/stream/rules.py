@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.rules.acl import FAIL, MISS
 from mtproxy.rules.keeping import build_keeper
-from mtproxy.rules.verdict import ACCEPT, Verdict
+from mtproxy.rules.verdict import ACCEPT, MISSING, Verdict, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,6 +107,7 @@ class Route:
         "plain",
         "res_content",
         "response",
+        "response_delay",
         "ruled",
         "rules",
         "usual",
@@ -152,12 +154,14 @@ class Route:
         behind = front if own else back
         #: content rules for responses: of the backend alone
         self.res_content = () if behind is None else behind.res_content
-        sets = [self.res_content, *(side.response for side in sides)]
-        self.response = tuple(rules for rules in sets if rules)
+        self.response_delay = 0 if behind is None else behind.response_delay
+        self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
         cookie = bconf is not None and bconf.persistence is not None
         keeps = front is not None and front.keeper is not None
-        self.changes_responses = bool(self.response or self.after or cookie or keeps)
+        self.changes_responses = bool(
+            self.response or self.after or self.res_content or cookie or keeps
+        )
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
@@ -167,7 +171,8 @@ def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
         if test is None or test(view):
             verdict = rule.act(view)
             if verdict is not None:
-                view.txn.rule = rule
+                txn = view.txn
+                txn.rule_before, txn.rule = txn.rule, rule
                 return verdict
     return None
 
@@ -182,8 +187,6 @@ def rest_of(rules: Sequence[BuiltRule], view: View) -> Sequence[BuiltRule]:
 
 async def run(rules: Sequence[BuiltRule], view: View, verdict: Verdict | None) -> Verdict | None:
     """Go on after `verdict`, the first one of the rule set, until it ends or something is final."""
-    from mtproxy.rules.verdict import Wait
-
     while type(verdict) is Wait:
         rest = rest_of(rules, view)
         verdict = await verdict.run(view)
@@ -191,3 +194,30 @@ async def run(rules: Sequence[BuiltRule], view: View, verdict: Verdict | None) -
             rules = rest
             verdict = evaluate(rules, view)
     return None if verdict is ACCEPT else verdict
+
+
+async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
+    """Run a content rule set on what is there: None when it lets the stream pass, MISSING when it
+    needs more first, else the verdict of the rule that is noted in `txn.rule`.
+    """
+    final = view.txn.payload_final
+    for rule in rules:
+        if final:
+            if rule.test is not None and not rule.test(view):
+                continue
+        elif rule.undecided is not None:
+            result = rule.undecided(view)
+            if result == MISS:
+                return MISSING
+            if result == FAIL:
+                continue
+        verdict = rule.act(view)
+        while type(verdict) is Wait:
+            verdict = await verdict.run(view)
+        if verdict is None or (verdict is MISSING and final):
+            continue
+        if verdict is MISSING:
+            return MISSING
+        view.txn.rule = rule
+        return None if verdict is ACCEPT else verdict
+    return None

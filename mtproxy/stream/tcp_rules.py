@@ -13,20 +13,16 @@ from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import ACCEPT, CLOSE_SERVER, DROP, MISSING, Verdict, Wait
+from mtproxy.rules.verdict import CLOSE_SERVER, DROP, MISSING
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.pump import Pump, SinkError, SourceError
-from mtproxy.stream.rules import Route, SideRules
+from mtproxy.stream.rules import Route, SideRules, run_content
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtproxy.rules.build import BuiltRule
-    from mtproxy.rules.view import View
-
-#: results of an undecided condition, see rules.acl
-_FAIL, _MISS = 0, 1
 
 
 class TcpRules(Stream):
@@ -248,30 +244,3 @@ def _receive(conn: Connection, most: int) -> bytes | None:
     if data and len(data) < most and not conn.ready & ENDED:
         conn.ready &= ~IN
     return data
-
-
-async def run_content(rules: Sequence[BuiltRule], view: View) -> Verdict | None:
-    """Run a content rule set on what is there: None when it lets the stream pass, MISSING when it
-    needs more first, else the verdict of the rule that is noted in `txn.rule`.
-    """
-    final = view.txn.payload_final
-    for rule in rules:
-        if final:
-            if rule.test is not None and not rule.test(view):
-                continue
-        elif rule.undecided is not None:
-            result = rule.undecided(view)
-            if result == _MISS:
-                return MISSING
-            if result == _FAIL:
-                continue
-        verdict = rule.act(view)
-        while type(verdict) is Wait:
-            verdict = await verdict.run(view)
-        if verdict is None or (verdict is MISSING and final):
-            continue
-        if verdict is MISSING:
-            return MISSING
-        view.txn.rule = rule
-        return None if verdict is ACCEPT else verdict
-    return None

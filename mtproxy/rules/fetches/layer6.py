@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.rules.payload import looked_at, more_may_come, request_bytes, response_bytes
 from mtproxy.rules.points import Need
@@ -13,6 +13,7 @@ from mtproxy.rules.types import Binary, Type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mtproxy.http.headers import Header
     from mtproxy.rules.build import Build
     from mtproxy.rules.tables import Evaluate
     from mtproxy.rules.view import View
@@ -33,13 +34,25 @@ def _bufsize(build: Build) -> int:
 
 # --- length and parts
 
+#: a start line without words, with its version of 8 bytes, and the end of the head
+_HTTP_START: Final = 20 + 8 + 1
+
+
+def _http_len(start: int, headers: list[Header]) -> int:
+    """What a head takes in HAProxy, which keeps its words without what stands between them.
+
+    `start` are the bytes of the start line but for its version.
+    """
+    return _HTTP_START + start + sum([len(one[0]) + len(one[1]) for one in headers])
+
 
 def _req_len(view: View) -> int:
     more_may_come(view)
     txn = view.txn
     if not txn.payload and view.request is not None:
-        # of an HTTP request: its head, and what has been read of its body
-        return len(view.request.message) + len(txn.body or b"")
+        head = view.request
+        start = len(head.method) + len(head.target)
+        return _http_len(start, head.headers) + len(txn.body or b"")
     return len(txn.payload)
 
 
@@ -47,7 +60,8 @@ def _res_len(view: View) -> int:
     more_may_come(view)
     txn = view.txn
     if not txn.res_payload and view.response is not None:
-        return len(view.response.message) + len(view.response_body())
+        head = view.response
+        return _http_len(3 + len(head.reason), head.headers) + len(view.response_body())
     return len(txn.res_payload)
 
 
