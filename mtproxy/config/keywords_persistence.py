@@ -127,7 +127,7 @@ def _persist(force: bool) -> Parser:
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("cookie", BACK, _cookie),
     Keyword("dynamic-cookie-key", BACK, _dynamic_cookie_key),
-    Keyword("use-server", BACK_ONLY, _use_server),
+    Keyword("use-server", BACK_ONLY, _use_server, strict=True),
     Keyword("force-persist", BACK_ONLY, _persist(force=True)),
     Keyword("ignore-persist", BACK_ONLY, _persist(force=False)),
 )

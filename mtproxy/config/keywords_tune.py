@@ -158,7 +158,7 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.ssl.ocsp-update.maxdelay", "int", no_effect=_TLS),
     Tune("tune.ssl.ocsp-update.mindelay", "int", no_effect=_TLS),
     Tune("tune.ssl.ssl-ctx-cache-size", "int", no_effect=_TLS),
-    Tune("tune.stick-counters", "int", no_effect="counts stick counters, which are refused"),
+    Tune("tune.stick-counters", "int", no_effect="there are three stick counters"),
     Tune("tune.takeover-other-tg-connections", "text", no_effect=_SHARED),
     Tune("tune.vars.check-max-size", "size", no_effect=_VARS),
     Tune("tune.vars.global-max-size", "size"),

@@ -51,6 +51,7 @@ def check(ctx: Context) -> None:
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
+        _check_loops(ctx, proxy)
         _check_binds(ctx, proxy)
         _check_timeouts(ctx, proxy)
         _check_logs(ctx, proxy)
@@ -120,6 +121,18 @@ def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
             reference.location,
             word=reference.word,
         )
+
+
+def _check_loops(ctx: Context, proxy: ProxyDraft) -> None:
+    """A proxy cannot choose itself as the backend."""
+    for choice in proxy.rules.use_backend:
+        name = choice.name.constant
+        if name is not None and proxy.is_backend and name == proxy.name.encode():
+            ctx.diagnostics.alert(
+                f"{proxy.title()} : loop detected for use_backend '{proxy.name}'",
+                choice.location,
+                word=proxy.name,
+            )
 
 
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:

@@ -364,7 +364,8 @@ def _suite(suite: Iterable[tuple[Test, bool]], view: View) -> int:
         view.may_change = False
         one = PASS if test(view) else MISS if view.may_change else FAIL
         result &= _opposite(one) if negated else one
-        if result == FAIL:
+        if result != PASS:
+            # the first that is not known yet is waited for, whatever the others say
             break
     view.may_change = False
     return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mtproxy.http.edit import fits_a_line
+from mtproxy.http.edit import fits_a_line, size
 from mtproxy.http.h1_response import BODY_NONE
 from mtproxy.rules.reply import ErrorReply
 from mtproxy.rules.verdict import Answer
@@ -59,30 +59,36 @@ class Rewriter:
         return view.txn.own_request(view) if self.request else view.txn.own_response(view)
 
     def spend(self, view: View, count: int) -> bool:
-        """Note that the head grows by `count` bytes (that may be negative); whether it fits."""
+        """Whether the head may grow by `count` bytes, which is about to happen.
+
+        What rules have added is summed up, and compared with `slack`; only beyond that is the head
+        measured, so what rules have deleted need not be.
+        """
         txn = view.txn
         if self.request:
             txn.req_added = added = txn.req_added + count
         else:
             txn.res_added = added = txn.res_added + count
-        if added <= self.slack or count <= 0 or self._fits(view, added):
-            return True
-        if self.request:
-            txn.req_added -= count
-        else:
-            txn.res_added -= count
-        return False
+        return added <= self.slack or self._fits(view, count)
 
-    def _fits(self, view: View, added: int) -> bool:
-        """Whether a head that has grown by `added` still fits the buffer beside its body."""
+    def _fits(self, view: View, count: int) -> bool:
+        """Whether the head fits the buffer beside its body when it has grown by `count`."""
         head: Any = view.request if self.request else view.response
-        # each field is written with ": " and CRLF; `wire` is still the head as it came
-        used = len(head.wire) + len(head.start_line) + 4 * len(head.headers) + _START_AND_END
+        # `wire` and `start_line` are still those of the head as it came; in a line, 4 bytes more
+        # than name and value
+        lines = head.wire.count(b"\r\n") - 1
+        came = len(head.wire) - 2 + 4 * lines + len(head.start_line) + _START_AND_END
+        if self.request:
+            start = len(head.method) + len(head.target) + len(b"  HTTP/1.1")
+        else:
+            start = len(head.reason) + len(b"HTTP/1.1 200 ")
+        now = size(head.headers) + start + _START_AND_END
+        filled = came
         length: int = head.content_length
         if head.chunked or length > 0 if self.request else head.body != BODY_NONE:
-            reserved = self.limit - self.maxrewrite
-            used = reserved if length < 0 else min(used + _BLOCK + length, max(reserved, used))
-        return used + added <= self.limit
+            reserved = max(self.limit - self.maxrewrite, came)
+            filled = reserved if length < 0 else min(came + _BLOCK + length, reserved)
+        return bool(filled - came + now + count <= self.limit)
 
     def fit(self, view: View, name: bytes, value: bytes) -> bool:
         """Whether a field can be added."""

@@ -320,6 +320,81 @@ listen fe
     assert wire.read_to_end() == b""
 
 
+def test_the_first_unknown_test_is_waited_for(proxy, serve, sink) -> None:
+    """Although the second one is false already: conditions are read from left to right."""
+    running = proxy(
+        tcp(
+            serve(echo).port,
+            head=logging(sink),
+            fe="""tcp-request inspect-delay 400ms
+            tcp-request content reject if { req.len gt 100 } { src 192.0.2.1 }""",
+        )
+    )
+    wire = running.connect()
+    wire.send(b"x")
+    assert wire.read_exactly(1) == b"x"
+    wire.close()
+    [match] = sink.wait(r" fe be/s1 (\d+)/\d+/\d+ 1 ")
+    assert int(match[1]) >= 400
+
+
+def test_protocols_that_converters_know(proxy, serve, sink) -> None:
+    """What is no MQTT is refused at once, what is not complete when the time is over."""
+    running = proxy(
+        tcp(
+            serve(echo).port,
+            head=logging(sink),
+            fe=f"""{LONG}
+            tcp-request content reject unless {{ req.payload(0,0),mqtt_is_valid }}""",
+        )
+    )
+    connect = bytes.fromhex("101400044d5154540402003c0008746573745f737562")
+    wire = running.connect()
+    wire.send(connect[:9])
+    wire.send(connect[9:])
+    assert wire.read_exactly(len(connect)) == connect
+    wire = running.connect()
+    wire.send(b"\xff\xff\xff")
+    assert wire.read_to_end() == b""
+    wire = running.connect()
+    wire.send(connect[:9])
+    wire.shutdown_write()
+    assert wire.read_to_end() == b""
+    assert len(sink.wait(r" fe fe/<NOSRV> -1/-1/\d+ 0 PR ", count=2)) == 2
+
+
+def test_variables_and_counters(proxy, serve, sink) -> None:
+    """Of connections, sessions, requests and responses."""
+    head = logging(
+        sink,
+        option="log-format '%[var(sess.a)] %[var(txn.b)] %[var(req.c)] %[sc0_get_gpc0]'",
+    )
+    running = proxy(
+        tcp(
+            serve(echo).port,
+            head=head,
+            fe=f"""
+            stick-table type ip size 10 store gpc0
+            tcp-request connection track-sc0 src
+            tcp-request connection set-var(sess.a) src
+            {LONG}
+            tcp-request content set-var(txn.b) req.payload(0,2) if {{ req.len ge 2 }}
+            tcp-request content sc-inc-gpc0(0) if {{ var(txn.b) -m str hi }}
+            tcp-request content set-var(req.c) int(3)
+            tcp-request content reject unless {{ var(req.c) -m int 3 }}""",
+            be="""tcp-response inspect-delay 60s
+            tcp-response content set-var(res.d) res.payload(0,1) if { res.len ge 1 }
+            tcp-response content reject unless { var(res.d) -m str h }""",
+        )
+    )
+    wire = running.connect()
+    wire.send(b"hi")
+    assert wire.read_exactly(2) == b"hi"
+    wire.close()
+    # those of a request end with it
+    assert sink.wait(r"^127\.0\.0\.1 hi - 1$")
+
+
 # --- the choice of a server
 
 

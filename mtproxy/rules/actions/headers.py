@@ -20,7 +20,6 @@ from mtproxy.http.edit import (
     remains,
     remove,
     rule_header,
-    size,
 )
 from mtproxy.http.headers import CONNECTION_CLOSE, KINDS, Header, connection_flags
 from mtproxy.http.status import reason_phrase
@@ -146,7 +145,7 @@ def _build_field(args: _Field, build: Build, *, replacing: bool) -> Act:
             value = text(view)
             if not fits_a_line(value):
                 if replacing:
-                    _remove(rewriter, view, head, name)
+                    _remove(head, name)
                 return rewriter.failed(view)
             if plain:
                 header = (name, value.strip(b" \t"), b"%b: %b\r\n" % (name, value), 0)
@@ -155,7 +154,7 @@ def _build_field(args: _Field, build: Build, *, replacing: bool) -> Act:
         if replacing:
             for one in head.headers:
                 if one[0] == name:
-                    _remove(rewriter, view, head, name)
+                    _remove(head, name)
                     break
         if request:
             added = txn.req_added + overhead + len(value)
@@ -177,13 +176,14 @@ def _build_field(args: _Field, build: Build, *, replacing: bool) -> Act:
     return act
 
 
-def _remove(rewriter: Rewriter, view: View, head: Any, name: bytes) -> None:
+def _remove(head: Any, name: bytes) -> bool:
+    """Delete all fields of a name from a head of one's own; whether there was any."""
     headers: list[Header] = head.headers
-    for one in headers:
-        if one[0] == name:
-            rewriter.spend(view, -size([one for one in headers if one[0] == name]))
-            head.headers = remove(headers, name)
-            return
+    kept = [one for one in headers if one[0] != name]
+    if len(kept) == len(headers):
+        return False
+    head.headers = remove(headers, name) if name in FRAMING else kept
+    return True
 
 
 # --- del-header
@@ -245,7 +245,7 @@ def _build_del(args: _Deletion, build: Build) -> Act:
                 else:
                     return
                 head = own(view)
-                _remove(rewriter, view, head, name)
+                _remove(head, name)
                 if after is not None:
                     after(view, head)
 
@@ -259,7 +259,6 @@ def _build_del(args: _Deletion, build: Build) -> Act:
             (gone if one[0] and matches(one[0]) else kept).append(one)
         if not gone:
             return
-        rewriter.spend(view, -size(gone))
         kept += [rest for one in gone if (rest := remains(one))]
         head.headers = kept
         for one in gone:

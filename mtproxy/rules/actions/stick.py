@@ -28,12 +28,13 @@ _ALL = _TRACK | {"tcp-response content"}
 
 
 def tracked(view: View, counter: int, *, session: bool = False) -> Tracked | None:
-    """What the stream tracks under a number; with `session`, what its session does."""
+    """What the stream tracks under a number; with `session`, what its session alone does."""
     tracking = view.tracking
     if tracking is None:
         return None
-    found: Tracked | None = (tracking.session if session else tracking.stream)[counter]
-    return found
+    # a stream begins with what its session tracks
+    found: Tracked | None = tracking.session[counter]
+    return found if session else tracking.stream[counter] or found
 
 
 # --- track-sc

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _REQUEST = frozenset({"http-request"})
 _BOTH = frozenset({"http-request", "http-response"})
+_CONTENT = frozenset({"tcp-request content", "tcp-response content"})
 
 #: syslog levels by name, most severe first; "silent" is no message at all
 LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
@@ -133,7 +134,7 @@ def _build_nothing(_args: None, _build: Build) -> Act:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("set-log-level", _BOTH, _parse_log_level, _build_log_level),
+    Action("set-log-level", _BOTH | _CONTENT, _parse_log_level, _build_log_level),
     Action("set-timeout", _BOTH, _parse_timeout, _build_timeout),
     Action("set-retries", _REQUEST, _parse_retries, _build_retries),
     # requests are only ever sent again when no connection could be made

@@ -9,6 +9,7 @@ table does not store, gives no sample; a key that the table does not know gives 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.ruleset import Call, Expression
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 type _Where = Callable[[View], tuple[Side, Entry | None] | None]
 #: makes a fetch of a place; `hold` gives the entry to be changed, made if needed
 type _Make = Callable[[_Where, _Where, int], Evaluate]
+#: the same of what is tracked under a number, written for speed
+type _MakeTracked = Callable[[int], Evaluate]
 
 _ABSENT = (-1, 0)
 #: the client's address
@@ -169,6 +172,48 @@ def _rate(name: str) -> _Make:
     return make
 
 
+def _tracked_value(name: str, shift: int = 0) -> _MakeTracked:
+    def make(counter: int) -> Evaluate:
+        cell_of = _cell_of(name, 0)
+
+        def fetch(view: View) -> int | None:
+            tracking = view.tracking
+            if tracking is None:
+                return None
+            found = tracking.stream[counter] or tracking.session[counter]
+            if found is None:
+                return None
+            cell = cell_of(found[0])[0]
+            if cell < 0:
+                return None
+            number: int = found[1].cells[cell]
+            return number >> shift
+
+        return fetch
+
+    return make
+
+
+def _tracked_rate(name: str) -> _MakeTracked:
+    def make(counter: int) -> Evaluate:
+        cell_of = _cell_of(name, 0)
+
+        def fetch(view: View) -> int | None:
+            tracking = view.tracking
+            if tracking is None:
+                return None
+            found = tracking.stream[counter] or tracking.session[counter]
+            if found is None:
+                return None
+            side = found[0]
+            cell, period = cell_of(side)
+            return None if cell < 0 else side.rate(found[1], cell, period)
+
+        return fetch
+
+    return make
+
+
 def _increment(name: str) -> _Make:
     def make(where: _Where, hold: _Where, index: int) -> Evaluate:
         def fetch(view: View) -> int | None:
@@ -250,6 +295,16 @@ _OPERATIONS: dict[str, _Make] = {
     "sess_cnt": _value("sess_cnt"),
     "sess_rate": _rate("sess_rate"),
 }
+#: those that rules ask for with every request
+_FAST: dict[str, _MakeTracked] = {
+    "conn_cur": _tracked_value("conn_cur"),
+    "conn_rate": _tracked_rate("conn_rate"),
+    "get_gpc0": _tracked_value("gpc0"),
+    "gpc0_rate": _tracked_rate("gpc0_rate"),
+    "http_err_rate": _tracked_rate("http_err_rate"),
+    "http_req_cnt": _tracked_value("http_req_cnt"),
+    "http_req_rate": _tracked_rate("http_req_rate"),
+}
 #: with the index of an array's element before everything else
 _INDEXED: dict[str, _Make] = {
     "clr_gpc": _clear("gpc"),
@@ -266,7 +321,9 @@ _TABLE = Arg(ArgKind.TABLE)
 _TABLE_OR_NOT = Arg(ArgKind.TABLE, optional=True)
 
 
-def _of_tracked(make: _Make, counter: int | None, *, indexed: bool) -> Callable[..., Evaluate]:
+def _of_tracked(
+    make: _Make, counter: int | None, *, indexed: bool, fast: _MakeTracked | None = None
+) -> Callable[..., Evaluate]:
     """A fetch of sc_ (`counter` None: an argument says it), or of sc0_ to sc2_."""
 
     def make_one(args: tuple[Any, ...], build: Build) -> Evaluate:
@@ -277,6 +334,8 @@ def _of_tracked(make: _Make, counter: int | None, *, indexed: bool) -> Callable[
             return lambda _view: None
         table = rest.pop(0)
         if table is None:
+            if fast is not None and number < COUNTERS:
+                return fast(number)
             where = _find_tracked(number)
         else:
             where = _find_elsewhere(number, side_of(build, table))
@@ -329,27 +388,19 @@ def _fetches() -> tuple[Fetch, ...]:
             out = Type.BOOL if name == "tracked" else Type.SINT
             need = Need.CLIENT if name.startswith("kbytes") else Need.RUNNING
             first = (_INTEGER,) if indexed else ()
-            found.append(
-                Fetch(
-                    f"sc_{name}", out, need, make=_of_tracked(make, None, indexed=indexed),
-                    args=(*first, _INTEGER, _TABLE_OR_NOT),
-                )
-            )  # fmt: skip
+            fast = _FAST.get(name)
+            of = partial(_of_tracked, make, indexed=indexed, fast=fast)
+            any_counter = (*first, _INTEGER, _TABLE_OR_NOT)
+            found.append(Fetch(f"sc_{name}", out, need, make=of(None), args=any_counter))
             if not indexed:
                 found += [
-                    Fetch(
-                        f"sc{counter}_{name}", out, need,
-                        make=_of_tracked(make, counter, indexed=False), args=(_TABLE_OR_NOT,),
-                    )
-                    for counter in range(COUNTERS)
-                ]  # fmt: skip
+                    Fetch(f"sc{n}_{name}", out, need, make=of(n), args=(_TABLE_OR_NOT,))
+                    for n in range(COUNTERS)
+                ]
             if operations is not _TRACKED:
-                found.append(
-                    Fetch(
-                        f"src_{name}", Type.SINT, Need.CLIENT,
-                        make=_of_source(make, indexed=indexed), args=(*first, _TABLE),
-                    )
-                )  # fmt: skip
+                source = _of_source(make, indexed=indexed)
+                args = (*first, _TABLE)
+                found.append(Fetch(f"src_{name}", Type.SINT, Need.CLIENT, make=source, args=args))
     return tuple(found)
 
 
