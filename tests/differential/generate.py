@@ -249,7 +249,7 @@ _rule = st.one_of(
     st.tuples(st.sampled_from(["replace-path", "replace-pathq", "replace-uri"]), _regex, st.sampled_from(["/p\\1", "/n", "/a/\\1?k"])).map(" ".join),
     st.tuples(st.sampled_from(["set-path", "set-pathq", "set-uri"]), st.sampled_from(["/p%[path]", "/n?x=1", "/%[url]"])).map(" ".join),
     st.tuples(st.just("set-query"), st.sampled_from(["a=b", "%[urlp(a)]", "z%[query]"])).map(" ".join),
-    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "%[req.hdr(x-m)]", "get"])).map(" ".join),
+    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "get", "M%[query,length]"])).map(" ".join),
     st.sampled_from(["set-var(txn.n) path", "set-var(txn.n) query,length", "unset-var(txn.n)", "set-var-fmt(txn.n) %[path]x",
                      "allow", "set-log-level err", "capture path len 5", "deny deny_status 404", "redirect location /r%[path]"]),
 )  # fmt: skip

@@ -82,5 +82,7 @@ CASES = [
     rules("set-method in the log", "log-format '%HM %r %ST'\nhttp-request set-method PUT", _R),
     rules("set-status in the log", "log-format '%ST %s'\nhttp-response set-status 299", _R),
     rules("backend rules' expression in the log", "log-format '%[var(txn.be)] %[be_name]'", _R, back="http-request set-var(txn.be) be_name"),
+    *(rules(f"empty captures {name}", f"log-format '{name} %ST'\ncapture request header x-e len 5\ncapture request header x-none len 5\ncapture request header x-a len 5", request("/", "x-e:", "x-a: v"))
+      for name in ("%hr", "%hrl", "%{+Q}hr", "%{+Q}hrl", "[%[capture.req.hdr(0)]] [%[capture.req.hdr(1)]]")),
     rules("a format of the request alone", "log-format '[%HP]'", _R),
 ]
