@@ -78,14 +78,15 @@ DIFFERENCES: Final[dict[str, str]] = {
     "bodies/http-send-name-header": _LATER,
     "bodies/dispatch": _LATER,
     "cookies/cookie of a redirecting server": _LATER,
-    "tcp_rules/content set-log-level": "set-log-level of TCP content is not supported yet",
-    "tcp_rules/http content set-log-level": "set-log-level of TCP content is not supported yet",
     "errors_at_load/frontend: compression algo gzip": _LATER,
     "errors_at_load/backend: http-send-name-header a": _LATER,
     "errors_at_load/backend: retry-on all-retryable-errors": _LATER,
     "errors_at_load/backend: http-check expect status 200": _LATER,
     "errors_at_load/backend: email-alert from a": _LATER,
     "errors_at_load/backend: server s1 127.0.0.1:1 redir /a": _LATER,
+    "errors_at_load/backend: use_backend @B@ if TRUE": (
+        "both say that it is ignored in a backend; HAProxy looks for loops all the same"
+    ),
     # -- where we are stricter, or know more words
     "errors_at_load/frontend: http-request set-var-fmt(txn.a)": _STRICTER,
     "errors_at_load/frontend: http-request set-nice x": _STRICTER,
