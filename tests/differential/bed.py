@@ -245,6 +245,9 @@ class Bed:
             # A connection that was made in vain, or that ended before it was used, says nothing.
             forwarded = [data for data in script.heard if data]
         numbers |= dict.fromkeys(client.ports, "CLIENTPORT")
+        # What the client itself sent is no number of this run.
+        sent = b" ".join(case.requests)
+        numbers = {n: name for n, name in numbers.items() if str(n).encode() not in sent}
         names = Names(numbers, (re.escape(self.directory), *case.hide))
         seen.answers = [names.bytes(data) for data in client.heard]
         seen.forwarded = [names.bytes(data) for data in forwarded]

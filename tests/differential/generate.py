@@ -75,8 +75,9 @@ _plain = st.sampled_from(
     ]
 )
 _delimiters = st.sampled_from(list("_-.:/;=&%+? "))
+#: without add and sub, which HAProxy 2.6 gets wrong for two negative numbers (see cases.numbers)
 _with_arguments = st.one_of(
-    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "mod", "and", "or", "xor"]), small).map(
+    st.tuples(st.sampled_from(["mul", "div", "mod", "and", "or", "xor"]), small).map(
         lambda t: f"{t[0]}({t[1]})"
     ),
     st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda t: f"bytes({t[0]},{t[1]})"),
@@ -103,7 +104,7 @@ _with_arguments = st.one_of(
     st.tuples(st.text("<>a", max_size=2), st.sampled_from(["txn.s", "txn.n", "txn.none"])).map(
         lambda t: f"concat({t[0]},{t[1]},{t[0]})"
     ),
-    st.sampled_from(["add", "mul", "sub", "and"]).flatmap(
+    st.sampled_from(["mul", "and"]).flatmap(
         lambda name: st.sampled_from(["txn.n", "txn.s", "txn.none"]).map(lambda v: f"{name}({v})")
     ),
     st.sampled_from(["strcmp(txn.s)", "strcmp(txn.n)", "secure_memcmp(txn.s)", "sha2(512)"]),

@@ -16,6 +16,7 @@ _LENGTH = (
     "a message keeps its length whatever rules do to Content-Length: HAProxy changes the framing,"
     " or answers 500"
 )
+_NEGATIVE = "HAProxy 2.6 takes the sum of two negative numbers for an overflow"
 _JWT = "the manual promises the whole part without a path, HAProxy 2.6.12 gives nothing"
 _RETURN = "HAProxy closes without an answer: the header's format reads the response it replaces"
 _STRICTER = "HAProxy ignores the bad word, we name it"
@@ -38,6 +39,8 @@ DIFFERENCES: Final[dict[str, str]] = {
     "log_format/a format of the request alone": (
         "HAProxy writes such a line twice: at once, and at the end"
     ),
+    "numbers/int(-5),sub(9)": _NEGATIVE,
+    "numbers/int(-5),add(-9)": _NEGATIVE,
     "protocols/jwt jwt_header_query": _JWT,
     "protocols/jwt jwt_payload_query": _JWT,
     "protocols/jwt e30.e30. jwt_header_query": _JWT,
