@@ -22,6 +22,7 @@ _FORMATS = {
     "converters": "%[capture.req.uri,upper] %[src,ipmask(8)] %[str(a),hex]", "quoted expression": "%{+Q}[capture.req.uri] %{+Q}[var(txn.no)]",
     "control characters": "%[bin(61096200)] %[bin(e9)] %[bin(0a)]", "a quote in an expression": "%[var(txn.q)]",
     "response": "%ST %[capture.res.hdr(0)]", "adjacent": "%HM%HU%ST", "braces": "{%ST} [%s] (%b)",
+    "flags X and Q": "%{+Q,+X}ci %{+Q,+X}fi %{+Q,+X}si %{+Q,+X}bi %{+Q,+X}ST %{+Q,+X}HM", "flags X, Q and E": "%{+Q,+X,+E}ci %{+Q,+E}ci %{+X,+E}rc",
     "names only": "%f %b %s %ft", "request line": "%r", "the http format": "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r",
     "json by hand": "{\"m\":\"%HM\",\"u\":\"%HU\",\"s\":%ST}", "unique id": "%ID %{+X}ID",
     "aliases beside text": "m=%HM;u=%HU;", "integers": "%[int(-5)] %[int(7),add(1)] %[always_true]", "long": "%[capture.req.uri] " * 20,
