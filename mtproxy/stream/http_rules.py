@@ -97,7 +97,8 @@ class HttpRules(HttpExchange):
                     await self._request_verdict(front.request, verdict)
             if front.redirect:
                 await self._request_set(front.redirect)
-            route = room.choose(front, self)
+            if front.use_backend:
+                route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             self._leave_request()
