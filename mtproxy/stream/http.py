@@ -312,7 +312,10 @@ class HttpStream(HttpRules):
                 if be.sticking is not None:
                     self.response = response
                     be.sticking.store(self)
-                if route.changes_responses:
+                changed = None if route.known is None else route.known.get(response)
+                if changed is not None:
+                    response = changed
+                elif route.changes_responses:
                     self.begin_response_rules(response, received)
                     if route.res_content:
                         await self.inspect_response(route)
