@@ -28,6 +28,7 @@ class Frontend:
         "last_error",
         "load",
         "log",
+        "log_unparsed",
         "name",
         "settings",
         "side_counters",
@@ -45,6 +46,8 @@ class Frontend:
         self.name = sys.intern(settings.name)  # immortal: shared without a count
         self.tid = tid
         self.log = log
+        #: logs what was no request, where `error-log-format` says how; None: as everything else
+        self.log_unparsed: Callable[[Any], None] | None = None
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
         #: the counters of all threads; complete before traffic starts
