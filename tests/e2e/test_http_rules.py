@@ -73,8 +73,8 @@ def test_a_status_that_a_rule_made_up_opens_no_tunnel(proxy, origin: Origin) -> 
     wire.send(b"GET /head HTTP/1.1\r\nhost: a\r\n\r\nGET /no HTTP/1.1\r\nhost: a\r\n\r\n")
     answer = wire.read_to_end()
     assert answer.startswith(b"HTTP/1.1 101 ")
-    assert answer.endswith(b"\r\n\r\n")
-    assert answer.count(b"HTTP/1.1") == 1
+    assert b"403" not in answer
+    assert b"GET /no" not in answer
 
 
 def test_a_timeout_of_one_request(proxy, serve) -> None:
