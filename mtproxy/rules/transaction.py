@@ -35,7 +35,8 @@ class Transaction:
     #: None: the request has no body
     body: bytes | None = None
     body_complete = False
-    #: what has been read behind the response's head, as it came
+    #: the server's response as it came, and what has been read behind its head
+    received_head: ResponseHead | None = None
     res_received = b""
     #: the stream's own account of the request's body (stream.request_body)
     pending: Any = None
@@ -48,6 +49,8 @@ class Transaction:
     payload_final = True
     #: the rules that run now are those for responses (in `mode tcp`)
     looking_back = False
+    #: the method before `set-method` changed it
+    first_method: bytes | None = None
     #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
     nice = 0
     priority_class = 0

@@ -29,7 +29,6 @@ ipv6 = st.ip_addresses(v=6).map(str)
 _samples = st.one_of(
     words.map(lambda text: f"str({text})"),
     large.map(lambda number: f"int({number})"),
-    st.booleans().map(lambda value: f"bool({int(value)})"),
     ipv4.map(lambda text: f"ipv4({text})"),
     ipv6.map(lambda text: f"ipv6({text})"),
     _hex.map(lambda text: f"bin({text or '00'})"),
@@ -47,12 +46,8 @@ _plain = st.sampled_from(
         "b64dec",
         "ub64enc",
         "ub64dec",
-        "bool",
-        "not",
         "neg",
         "cpl",
-        "odd",
-        "even",
         "url_enc",
         "url_dec",
         "crc32",
@@ -75,8 +70,9 @@ _plain = st.sampled_from(
     ]
 )
 _delimiters = st.sampled_from(list("_-.:/;=&%+? "))
+#: without add and sub, which HAProxy 2.6 gets wrong for two negative numbers (see cases.numbers)
 _with_arguments = st.one_of(
-    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "mod", "and", "or", "xor"]), small).map(
+    st.tuples(st.sampled_from(["mul", "div", "mod", "and", "or", "xor"]), small).map(
         lambda t: f"{t[0]}({t[1]})"
     ),
     st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda t: f"bytes({t[0]},{t[1]})"),
@@ -103,7 +99,7 @@ _with_arguments = st.one_of(
     st.tuples(st.text("<>a", max_size=2), st.sampled_from(["txn.s", "txn.n", "txn.none"])).map(
         lambda t: f"concat({t[0]},{t[1]},{t[0]})"
     ),
-    st.sampled_from(["add", "mul", "sub", "and"]).flatmap(
+    st.sampled_from(["mul", "and"]).flatmap(
         lambda name: st.sampled_from(["txn.n", "txn.s", "txn.none"]).map(lambda v: f"{name}({v})")
     ),
     st.sampled_from(["strcmp(txn.s)", "strcmp(txn.n)", "secure_memcmp(txn.s)", "sha2(512)"]),
@@ -112,7 +108,9 @@ _with_arguments = st.one_of(
     st.sampled_from(["add_item(;,txn.s)", "add_item(;,txn.none,e)", "add_item(;,,e)"]),
 )
 _chain = st.lists(st.one_of(_plain, _with_arguments), max_size=4)
-expressions = st.tuples(_samples, _chain).map(lambda t: ",".join([t[0], *t[1]]))
+#: at the end alone: behind arithmetic HAProxy still takes a boolean for one
+_truth = st.sampled_from([[], [], [], ["bool"], ["not"], ["even"], ["odd"]])
+expressions = st.tuples(_samples, _chain, _truth).map(lambda t: ",".join([t[0], *t[1], *t[2]]))
 
 _VARIABLES = "http-request set-var(txn.n) int(7)\nhttp-request set-var(txn.s) str(abc)"
 
@@ -213,8 +211,9 @@ _item = st.one_of(
     st.text("ab/;=[]{}\"<>", min_size=1, max_size=3),
     st.sampled_from(["%%", " ", "%{+Q}o", "%{+E}o", "%{-Q}o", "%{+X}o"]),
 )  # fmt: skip
-formats = st.lists(_item, min_size=1, max_size=7).map(" ".join)
-tight_formats = st.lists(_item, min_size=1, max_size=7).map("".join)
+#: with a status, which is known at the end only: HAProxy logs what tells the request alone twice
+formats = st.lists(_item, min_size=1, max_size=7).map(lambda items: " ".join([*items, "%ST"]))
+tight_formats = st.lists(_item, min_size=1, max_size=7).map(lambda items: "".join([*items, "%ST"]))
 
 
 def format_case(number: int, text: str, value: str, target: str) -> Case:
@@ -248,7 +247,7 @@ _rule = st.one_of(
     st.tuples(st.sampled_from(["replace-path", "replace-pathq", "replace-uri"]), _regex, st.sampled_from(["/p\\1", "/n", "/a/\\1?k"])).map(" ".join),
     st.tuples(st.sampled_from(["set-path", "set-pathq", "set-uri"]), st.sampled_from(["/p%[path]", "/n?x=1", "/%[url]"])).map(" ".join),
     st.tuples(st.just("set-query"), st.sampled_from(["a=b", "%[urlp(a)]", "z%[query]"])).map(" ".join),
-    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "%[req.hdr(x-m)]", "get"])).map(" ".join),
+    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "get", "M%[query,length]"])).map(" ".join),
     st.sampled_from(["set-var(txn.n) path", "set-var(txn.n) query,length", "unset-var(txn.n)", "set-var-fmt(txn.n) %[path]x",
                      "allow", "set-log-level err", "capture path len 5", "deny deny_status 404", "redirect location /r%[path]"]),
 )  # fmt: skip
