@@ -231,7 +231,8 @@ def _logger(
         ctx,
         mode=proxy.mode,
         options=proxy.options,
-        log_format=proxy.log_format,
+        # a backend has no lines of that kind; the name may be one for another mode
+        log_format=proxy.log_format if front else "",
         formats=rules.formats if front else None,
         build=Build(shared.rules, proxy, ctx, room) if front else None,
         captures=captures is not None and bool(captures.request or captures.response),

@@ -39,7 +39,6 @@ from mtproxy.base.settings import (
     ProxySettings,
     RingSettings,
     SendProxy,
-    SendProxy,
     ServerSettings,
     StatsSocket,
     Timeouts,

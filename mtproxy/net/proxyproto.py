@@ -61,11 +61,12 @@ class Fault(Enum):
 
 
 class HeaderError(Exception):
-    """What came is no header."""
+    """What came is no header. `source`: what it had told by then of its client, for the log."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, source: Endpoint | None = None) -> None:
         super().__init__(fault.text)
         self.fault = fault
+        self.source = source
 
 
 class Header(NamedTuple):
@@ -176,7 +177,11 @@ def _parse_v2(data: bytes, limit: int) -> Header | None:
         ports = struct.unpack_from("!HH", data, end)
         source = (socket.inet_ntop(net, data[_V2_HEAD:middle]), ports[0])
         destination = (socket.inet_ntop(net, data[middle:end]), ports[1])
-    return Header(size, source, destination, _parse_tlvs(data[:size], begin))
+    try:
+        tlvs = _parse_tlvs(data[:size], begin)
+    except HeaderError as error:
+        raise HeaderError(error.fault, source) from None
+    return Header(size, source, destination, tlvs)
 
 
 def _parse_tlvs(data: bytes, position: int) -> tuple[Tlv, ...]:

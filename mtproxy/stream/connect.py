@@ -166,8 +166,8 @@ def give_idle(conn: Connection, now: int) -> None:
 
 
 def reuse_kept(conn: Connection, srv: Server) -> bool:
-    """Whether a connection that one client alone uses (see `BackConf.reuse_private`) carries its next request
-    to `srv` too; counts it. Otherwise the caller closes it.
+    """Whether a connection that one client alone uses (see `BackConf.reuse_private`) carries its
+    next request to `srv` too; counts it. Otherwise the caller closes it.
     """
     mark = conn.mark
     if (

@@ -72,7 +72,9 @@ class Proxied(Stream):
             except HeaderError as error:
                 fault = error.fault
                 kept.failure = (fault.number, fault.text)
-                self._log_failure(fault)
+                if error.source is not None:
+                    self.client_ip, self.client_port = error.source
+                self._log_failure(fault.text, null=fault in _NULL)
                 return False
             note_header(self, header.source, header.destination, header.tlvs)
             self.t_h = self.ctx.now - self.accept_tick
@@ -80,6 +82,9 @@ class Proxied(Stream):
         if rules is not None and rules.session:
             self.txn = Transaction()
             if not passes_session(self, self.conn.sock):
+                if kept is not None and kept.tlvs is not None:
+                    # HAProxy logs its end, which is no error, where it had to wait for it
+                    self._log_failure("Success", null=True)
                 return False
         self.fe.counters.cum_sess += 1
         if self.listener.counters is not None:
@@ -128,10 +133,11 @@ class Proxied(Stream):
                 raise
         raise HeaderError(Fault.ABORT)
 
-    def _log_failure(self, fault: Fault) -> None:
+    def _log_failure(self, text: str, *, null: bool) -> None:
+        """`null`: `option dontlognull` does not log it."""
         log = self.fe.log_text
         options = self.fe.settings.options
-        if log is None or ("dontlognull" in options and fault in _NULL):
+        if log is None or (null and "dontlognull" in options):
             return
         listener = self.listener
         name = (
@@ -142,7 +148,7 @@ class Proxied(Stream):
         dates = self.room.room.thread_logs.dates
         second, millis = divmod(self.accept_ms, 1000)
         when = dates.clf[second] + dates.millis[millis]
-        text = f"{self.client_ip}:{self.client_port} [{when}] {self.frontend}/{name}: {fault.text}"
+        text = f"{self.client_ip}:{self.client_port} [{when}] {self.frontend}/{name}: {text}"
         log(ERR if "log-separate-errors" in options else INFO, text)
 
 
