@@ -18,7 +18,6 @@ from mtproxy.log.syslog import ERR, INFO
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.net.proxyproto import Fault, Header, HeaderError, parse
 from mtproxy.rules.endpoints import expect_header, note_header
-from mtproxy.rules.transaction import Transaction
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.admission import passes_session
 from mtproxy.stream.http import HttpStream
@@ -79,8 +78,7 @@ class Proxied(Stream):
             note_header(self, header.source, header.destination, header.tlvs)
             self.t_h = self.ctx.now - self.accept_tick
         rules = self.room.rules
-        if rules is not None and rules.session:
-            self.txn = Transaction()
+        if self.tracking is not None or (rules is not None and rules.session):
             if not passes_session(self, self.conn.sock):
                 if kept is not None and kept.tlvs is not None:
                     # HAProxy logs its end, which is no error, where it had to wait for it

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from mtproxy.net.connection import OUT, Connection
+from mtproxy.net.connection import ERR, HUP, OUT, Connection
 from mtproxy.net.proxyproto import (
     TLV_AUTHORITY,
     TLV_UNIQUE_ID,
@@ -66,7 +66,7 @@ async def send_header(stream: Stream, conn: Connection, header: bytes, deadline:
     flags = socket.MSG_MORE if stream.fe.settings.mode == "http" else 0
     task = stream.task
     while header:
-        if conn.ready & OUT:
+        if conn.ready & (OUT | ERR | HUP):
             try:
                 header = header[conn.send(header, flags) :]
             except BlockingIOError:
