@@ -344,7 +344,8 @@ class ProxyDraft:
             self.rules.freeze(),
             captures=captures if captures != Captures() else None,
             formats=self.formats,
-            unique_id_header=None if header is None else os.fsencode(header),
+            # HAProxy sends every name in lower case
+            unique_id_header=None if header is None else os.fsencode(header.lower()),
         )
 
     @property

@@ -48,6 +48,8 @@ class Transaction:
     payload_final = True
     #: the rules that run now are those for responses (in `mode tcp`)
     looking_back = False
+    #: the method before `set-method` changed it
+    first_method: bytes | None = None
     #: `set-nice`, `set-priority-class`, `set-priority-offset` (ms)
     nice = 0
     priority_class = 0

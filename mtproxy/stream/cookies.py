@@ -107,6 +107,8 @@ class PersistenceCookie:
             stream.txn.cookie_state = "NN"
         found: Server | None = None
         starts = self.starts
+        #: where nothing is left of a header
+        emptied: set[int] = set()
         for position, header in enumerate(request.headers):
             if header[3] != K_COOKIE or self.name not in header[1]:
                 continue
@@ -136,11 +138,14 @@ class PersistenceCookie:
                     kept.append(part)
             if changed:
                 head = stream.txn.own_request(stream)
-                head.headers[position] = make_header(b"cookie", b";".join(kept).strip(b" \t"))
-        if stream.txn.own_req and stream.request is not None:
-            stream.request.headers = [
-                one for one in stream.request.headers if one[3] != K_COOKIE or one[1]
-            ]
+                text = b";".join(kept).strip(b" \t")
+                if text:
+                    head.headers[position] = make_header(b"cookie", text)
+                else:
+                    emptied.add(position)
+        if emptied:
+            head = stream.txn.own_request(stream)
+            head.headers = [one for at, one in enumerate(head.headers) if at not in emptied]
         return found
 
     def _look_up(

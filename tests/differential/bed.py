@@ -10,6 +10,7 @@ A bed belongs to one thread; two beds may run at the same time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -187,7 +188,7 @@ class Bed:
         self.cases = cases
         self.origin = Origin()
         self.sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._messages: list[bytes] = []
         self.sink.bind(("127.0.0.1", 0))
         self._files = tempfile.TemporaryDirectory(prefix="mtd", dir="/tmp")
         os.chmod(self._files.name, 0o755)
@@ -244,6 +245,9 @@ class Bed:
             # A connection that was made in vain, or that ended before it was used, says nothing.
             forwarded = [data for data in script.heard if data]
         numbers |= dict.fromkeys(client.ports, "CLIENTPORT")
+        # What the client itself sent is no number of this run.
+        sent = b" ".join(case.requests)
+        numbers = {n: name for n, name in numbers.items() if str(n).encode() not in sent}
         names = Names(numbers, (re.escape(self.directory), *case.hide))
         seen.answers = [names.bytes(data) for data in client.heard]
         seen.forwarded = [names.bytes(data) for data in forwarded]
@@ -257,10 +261,17 @@ class Bed:
         answer = self.program.cli(command)
         return re.sub(r"0x[0-9a-f]+", "0xPOINTER", answer)
 
+    def drain(self) -> None:
+        """Take what the log server has got: its buffer holds some 150 messages only."""
+        self.sink.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._messages.append(self.sink.recv(65536))
+
     def logs(self) -> dict[str, list[bytes]]:
         """All log messages by the tag of their case."""
         found: dict[str, list[bytes]] = {}
-        for data in quiet_datagrams(self.sink, QUIET):
+        for data in self._messages + quiet_datagrams(self.sink, QUIET):
             header = _SYSLOG.match(data)
             tag = header[2].decode() if header else "?"
             found.setdefault(tag, []).append(data)
@@ -278,6 +289,7 @@ def run(program: str, numbered: Sequence[Numbered]) -> dict[str, Seen]:
                 continue
             found[case.name], name = bed.play(number, case)
             names[f"c{number}"] = case.name, name
+            bed.drain()
         for tag, messages in bed.logs().items():
             if tag in names:
                 name, replace = names[tag]

@@ -75,8 +75,9 @@ _plain = st.sampled_from(
     ]
 )
 _delimiters = st.sampled_from(list("_-.:/;=&%+? "))
+#: without add and sub, which HAProxy 2.6 gets wrong for two negative numbers (see cases.numbers)
 _with_arguments = st.one_of(
-    st.tuples(st.sampled_from(["add", "sub", "mul", "div", "mod", "and", "or", "xor"]), small).map(
+    st.tuples(st.sampled_from(["mul", "div", "mod", "and", "or", "xor"]), small).map(
         lambda t: f"{t[0]}({t[1]})"
     ),
     st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda t: f"bytes({t[0]},{t[1]})"),
@@ -103,7 +104,7 @@ _with_arguments = st.one_of(
     st.tuples(st.text("<>a", max_size=2), st.sampled_from(["txn.s", "txn.n", "txn.none"])).map(
         lambda t: f"concat({t[0]},{t[1]},{t[0]})"
     ),
-    st.sampled_from(["add", "mul", "sub", "and"]).flatmap(
+    st.sampled_from(["mul", "and"]).flatmap(
         lambda name: st.sampled_from(["txn.n", "txn.s", "txn.none"]).map(lambda v: f"{name}({v})")
     ),
     st.sampled_from(["strcmp(txn.s)", "strcmp(txn.n)", "secure_memcmp(txn.s)", "sha2(512)"]),
@@ -213,8 +214,9 @@ _item = st.one_of(
     st.text("ab/;=[]{}\"<>", min_size=1, max_size=3),
     st.sampled_from(["%%", " ", "%{+Q}o", "%{+E}o", "%{-Q}o", "%{+X}o"]),
 )  # fmt: skip
-formats = st.lists(_item, min_size=1, max_size=7).map(" ".join)
-tight_formats = st.lists(_item, min_size=1, max_size=7).map("".join)
+#: with a status, which is known at the end only: HAProxy logs what tells the request alone twice
+formats = st.lists(_item, min_size=1, max_size=7).map(lambda items: " ".join([*items, "%ST"]))
+tight_formats = st.lists(_item, min_size=1, max_size=7).map(lambda items: "".join([*items, "%ST"]))
 
 
 def format_case(number: int, text: str, value: str, target: str) -> Case:
@@ -248,7 +250,7 @@ _rule = st.one_of(
     st.tuples(st.sampled_from(["replace-path", "replace-pathq", "replace-uri"]), _regex, st.sampled_from(["/p\\1", "/n", "/a/\\1?k"])).map(" ".join),
     st.tuples(st.sampled_from(["set-path", "set-pathq", "set-uri"]), st.sampled_from(["/p%[path]", "/n?x=1", "/%[url]"])).map(" ".join),
     st.tuples(st.just("set-query"), st.sampled_from(["a=b", "%[urlp(a)]", "z%[query]"])).map(" ".join),
-    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "%[req.hdr(x-m)]", "get"])).map(" ".join),
+    st.tuples(st.just("set-method"), st.sampled_from(["PUT", "get", "M%[query,length]"])).map(" ".join),
     st.sampled_from(["set-var(txn.n) path", "set-var(txn.n) query,length", "unset-var(txn.n)", "set-var-fmt(txn.n) %[path]x",
                      "allow", "set-log-level err", "capture path len 5", "deny deny_status 404", "redirect location /r%[path]"]),
 )  # fmt: skip

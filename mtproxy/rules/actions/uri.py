@@ -123,7 +123,10 @@ def _build_method(fmt: Format, build: Build) -> Act:
             return rewriter.failed(view)
         if not rewriter.spend(view, len(method) - len(request.method)):
             return rewriter.failed(view)
-        head = view.txn.own_request(view)
+        txn = view.txn
+        if txn.first_method is None:
+            txn.first_method = request.method
+        head = txn.own_request(view)
         head.method = method
         head.usual = False
         return None

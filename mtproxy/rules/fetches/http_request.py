@@ -27,9 +27,21 @@ if TYPE_CHECKING:
 # --- the request line
 
 
+#: methods that HAProxy knows by number
+_KNOWN_METHODS = frozenset(
+    (b"OPTIONS", b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"TRACE", b"CONNECT")
+)
+
+
 def _method(view: View) -> bytes | None:
+    """What came: `set-method` changes what is sent, and as in HAProxy no condition sees it, unless
+    an unknown method was changed.
+    """
     head = request_of(view)
-    return None if head is None else head.method
+    if head is None:
+        return None
+    first = view.txn.first_method
+    return first if first is not None and first in _KNOWN_METHODS else head.method
 
 
 def _version(view: View) -> bytes | None:

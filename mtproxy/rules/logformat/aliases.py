@@ -96,7 +96,9 @@ def _cookie(attribute: str) -> Alias:
 
 def _address(attribute: str) -> Alias:
     def fragment(flags: Flags) -> str:
-        return _text(f"hex_address(r.{attribute})" if flags.hexa else f"r.{attribute}", flags)
+        if flags.hexa:  # HAProxy quotes no number
+            return f"{{hex_address(r.{attribute})}}"
+        return _text(f"r.{attribute}", flags)
 
     return Alias(fragment)
 
@@ -104,7 +106,8 @@ def _address(attribute: str) -> Alias:
 def _server_address(attribute: str) -> Alias:
     def fragment(flags: Flags) -> str:
         text = f"hex_address(r.{attribute})" if flags.hexa else f"r.{attribute}"
-        return _text(f"({_missing(flags)} if r.{attribute} is None else {text})", flags)
+        text = f"({_missing(flags)} if r.{attribute} is None else {text})"
+        return f"{{{text}}}" if flags.hexa else _text(text, flags)
 
     return Alias(fragment)
 

@@ -55,7 +55,8 @@ def header_list(values: Sequence[bytes | None], *, quoted: bool, escaped: bool) 
     """Captured headers as separate fields (CLF style): `a b -`, quoted `"a" "b" ""`."""
     out = []
     for value in values:
-        text = encode(value, HEADER_SAFE) if value else ("" if quoted else "-")
+        # an empty value was captured all the same: "-" is for none
+        text = ("" if quoted else "-") if value is None else encode(value, HEADER_SAFE)
         if escaped:
             text = structured(text)
         out.append(f'"{text}"' if quoted else text)

@@ -171,7 +171,7 @@ _RESPONSE = {
 }
 
 CASES = [
-    *(rules(f"request {name}", lines, _R) for name, lines in _REQUEST.items() if lines),
+    *(rules(f"request {name}", lines, _R, hide=(r"(?<=x-unique: -)[0-9A-F]+",)) for name, lines in _REQUEST.items() if lines),
     *(rules(f"backend {name}", "", _R, back=_REQUEST[name]) for name in (
         "set-header", "del-header -m beg", "replace-path", "deny", "tarpit", "redirect location", "set-uri", "auth",
         "allow ends it", "set-var", "option forwardfor", "reject", "redirect scheme")),
@@ -210,6 +210,7 @@ CASES = [
       for name, line in {"of the server": "http-request set-timeout server 3s", "by an expression": "http-request set-timeout server int(3),mul(1000)", "of the tunnel": "http-request set-timeout tunnel 9s",
                          "twice": "http-request set-timeout server 3s\nhttp-request set-timeout server 2s", "of zero": "http-request set-timeout server int(0)", "of text": "http-request set-timeout server str(x)", "none": ""}.items()),
     rules("set-timeout fires in the backend", "", request(), back="http-request set-timeout server 100ms", answers=(b"HTTP/1.1 200 OK\r\n",)),
+    rules("conditions behind set-method", "http-request set-method PUT\nhttp-request set-header x-get yes if METH_GET\nhttp-request set-header x-m '%[method] %HM'\nlog-format '%HM %[capture.req.method] %ST'", request(), request(method="PATCH"), request(method="PURGE")),
     Case("early-hint of HTTP/1.0", front="http-request early-hint link x", requests=(request(version="HTTP/1.0"),)),
     rules("wait for a whole body", "http-request wait-for-body time 1s at-least 3\nhttp-request set-header x-len %[req.body_len]",
           request(method="POST", body="abcdef")),

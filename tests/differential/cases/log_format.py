@@ -22,6 +22,7 @@ _FORMATS = {
     "converters": "%[capture.req.uri,upper] %[src,ipmask(8)] %[str(a),hex]", "quoted expression": "%{+Q}[capture.req.uri] %{+Q}[var(txn.no)]",
     "control characters": "%[bin(61096200)] %[bin(e9)] %[bin(0a)]", "a quote in an expression": "%[var(txn.q)]",
     "response": "%ST %[capture.res.hdr(0)]", "adjacent": "%HM%HU%ST", "braces": "{%ST} [%s] (%b)",
+    "flags X and Q": "%{+Q,+X}ci %{+Q,+X}fi %{+Q,+X}si %{+Q,+X}bi %{+Q,+X}ST %{+Q,+X}HM", "flags X, Q and E": "%{+Q,+X,+E}ci %{+Q,+E}ci %{+X,+E}rc",
     "names only": "%f %b %s %ft", "request line": "%r", "the http format": "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r",
     "json by hand": "{\"m\":\"%HM\",\"u\":\"%HU\",\"s\":%ST}", "unique id": "%ID %{+X}ID",
     "aliases beside text": "m=%HM;u=%HU;", "integers": "%[int(-5)] %[int(7),add(1)] %[always_true]", "long": "%[capture.req.uri] " * 20,
@@ -51,7 +52,7 @@ CASES = [
       ("ST", "b", "s", "si", "bi", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "hr", "hs", "sp", "bp", "rc", "ID", "CC", "sq", "bq")),
     *(rules(f"bad request {name}", f"log-format 'a=%{name};'", b"GET / HTTP/1.1\r\nbad header\r\n\r\n") for name in
       ("ST", "b", "s", "ts", "tsc", "r", "HM", "HP", "HU", "HV", "HQ", "HPO", "ci", "rt")),
-    *(rules(f"target {name} {target}", f"log-format '[%{name}]'", request(target, host)) for name in ("HP", "HPO", "HQ", "HU", "HM", "HV")
+    *(rules(f"target {name} {target}", f"log-format '[%{name}] %ST'", request(target, host)) for name in ("HP", "HPO", "HQ", "HU", "HM", "HV")
       for target, host in (("/a?b", "host: h"), ("http://h/x?y=1", "host: h"), ("/", "host: h"), ("/?", "host: h"), ("/a%20b#f", "host: h"))),
     rules("redirect is logged", "option httplog\nhttp-request redirect location /x", _R),
     rules("return is logged", "option httplog\nhttp-request return status 200", _R),
@@ -79,7 +80,10 @@ CASES = [
     rules("dontlog-normal of a 500", "option httplog\noption dontlog-normal", _R, answers=(answer(status="500 Bad", body=b""),)),
     rules("set-src in the log", "option httplog\nhttp-request set-src ipv4(9.8.7.6)", _R),
     rules("set-uri in the log", "option httplog\nhttp-request set-uri /changed", _R),
-    rules("set-method in the log", "log-format '%HM %r'\nhttp-request set-method PUT", _R),
+    rules("set-method in the log", "log-format '%HM %r %ST'\nhttp-request set-method PUT", _R),
     rules("set-status in the log", "log-format '%ST %s'\nhttp-response set-status 299", _R),
     rules("backend rules' expression in the log", "log-format '%[var(txn.be)] %[be_name]'", _R, back="http-request set-var(txn.be) be_name"),
+    *(rules(f"empty captures {name}", f"log-format '{name} %ST'\ncapture request header x-e len 5\ncapture request header x-none len 5\ncapture request header x-a len 5", request("/", "x-e:", "x-a: v"))
+      for name in ("%hr", "%hrl", "%{+Q}hr", "%{+Q}hrl", "[%[capture.req.hdr(0)]] [%[capture.req.hdr(1)]]")),
+    rules("a format of the request alone", "log-format '[%HP]'", _R),
 ]

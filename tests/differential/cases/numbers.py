@@ -12,7 +12,7 @@ _BEFORE = (
 )
 
 _INTEGERS = [
-    "int(5),add(3)", "int(5),sub(9)", "int(5),mul(-2)", "int(7),div(2)", "int(-7),div(2)",
+    "int(5),add(3)", "int(5),sub(9)", "int(-5),sub(9)", "int(-5),add(-9)", "int(-5),add(9)", "int(-9),add(5)", "int(9),sub(-5)", "int(-9),sub(-5)", "int(5),mul(-2)", "int(7),div(2)", "int(-7),div(2)",
     "int(7),div(0)", "int(7),mod(4)", "int(-7),mod(4)", "int(7),mod(0)", "int(7),neg", "int(-7),neg",
     "int(0),neg", "int(7),cpl", "int(0),cpl", "int(6),and(3)", "int(6),or(3)", "int(6),xor(3)",
     "int(-1),and(255)", "int(3),even", "int(3),odd", "int(0),even", "int(-3),odd", "int(3),not",

@@ -13,12 +13,13 @@ def tcp(name: str, front: str, *data: bytes, back: str = "", answers: tuple[byte
     return Case(name, front=front, back=back, requests=data or (b"hello\n",), answers=answers, tcp=True, **more)  # type: ignore[arg-type]
 
 
-_INSPECT = "tcp-request inspect-delay 1s\n"
+#: waits for data, as set-var and capture do not
+_INSPECT = "tcp-request inspect-delay 1s\ntcp-request content reject unless { req.len gt 0 }\n"
 _TCP = {
     "plain": "", "connection accept": "tcp-request connection accept", "connection reject": "tcp-request connection reject",
     "connection reject by source": "tcp-request connection reject if { src 127.0.0.0/8 }", "connection reject not": "tcp-request connection reject if { src 10.0.0.0/8 }",
     "connection accept before reject": "tcp-request connection accept if { src 127.0.0.1 }\ntcp-request connection reject",
-    "connection silent-drop": "tcp-request connection silent-drop if { src 127.0.0.1 }", "session accept": "tcp-request session accept",
+    "session accept": "tcp-request session accept",
     "session reject": "tcp-request session reject", "session reject by condition": "tcp-request session reject if { src 127.0.0.1 }",
     "content accept": "tcp-request content accept", "content reject": "tcp-request content reject", "content reject by length": _INSPECT + "tcp-request content reject if { req.len gt 3 }",
     "content reject not": _INSPECT + "tcp-request content reject if { req.len gt 300 }", "content payload": _INSPECT + "tcp-request content reject if { req.payload(0,5) -m str hello }",
@@ -28,7 +29,7 @@ _TCP = {
     "content payload_lv": _INSPECT + "tcp-request content set-var(sess.p) req.payload_lv(0,1)\ntcp-request content accept if WAIT_END",
     "content wait_end": "tcp-request inspect-delay 50ms\ntcp-request content reject if WAIT_END", "content set-dst": "tcp-request content set-dst ipv4(127.0.0.9)",
     "content set-src": "tcp-request content set-src ipv4(9.8.7.6)", "content set-log-level": "tcp-request content set-log-level err",
-    "content silent-drop": "tcp-request content silent-drop", "content set-var": _INSPECT + "tcp-request content set-var(sess.v) req.payload(0,3),upper\nlog-format '[%[var(sess.v)]] %ts'",
+    "content set-var": _INSPECT + "tcp-request content set-var(sess.v) req.payload(0,3),upper\nlog-format '[%[var(sess.v)]] %ts'",
     "content capture": _INSPECT + "tcp-request content capture req.payload(0,5) len 4\nlog-format '%hr [%[capture.req.hdr(0)]] %ts'",
     "content set-nice": "tcp-request content set-nice 3", "content set-mark": "tcp-request content set-tos 0", "content set-priority": "tcp-request content set-priority-class int(3)",
     "log of a reject": "tcp-request content reject\noption tcplog", "log of connection reject": "tcp-request connection reject\noption tcplog",
@@ -71,7 +72,7 @@ def _client_hello(name: bytes, alpn: bytes = b"") -> bytes:
 _TLS = [
     "req.ssl_sni", "req.ssl_hello_type", "req.ssl_ver", "req.ssl_alpn", "req.ssl_ec_ext", "req.ssl_st_ext", "req_ssl_sni", "req_ssl_ver", "req_ssl_hello_type",
 ]
-_TLS_RULES = "tcp-request inspect-delay 500ms\ntcp-request content set-var(sess.v) {fetch}\ntcp-request content accept if {{ req.ssl_hello_type 1 }}\nlog-format '[%[var(sess.v)]] %ts'"
+_TLS_RULES = "tcp-request inspect-delay 500ms\ntcp-request content reject unless {{ req.len gt 0 }}\ntcp-request content set-var(sess.v) {fetch}\ntcp-request content accept if {{ req.ssl_hello_type 1 }}\nlog-format '[%[var(sess.v)]] %ts'"
 
 CASES = [
     *(tcp(name, lines, b"\x03abcdef\n" if "payload_lv" in name else (_RDP if "rdp" in name else b"hello world\n"),
@@ -87,7 +88,7 @@ CASES = [
     tcp("http in tcp mode", "tcp-request inspect-delay 1s\ntcp-request content accept if HTTP\ntcp-request content reject", b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"),
     tcp("http method in tcp mode", "tcp-request inspect-delay 1s\ntcp-request content accept if { req.payload(0,3) -m str GET }\ntcp-request content reject", b"PUT / HTTP/1.1\r\nhost: h\r\n\r\n"),
     tcp("backend content rules", "", back="tcp-request inspect-delay 1s\ntcp-request content reject if { req.payload(0,1) -m str h }"),
-    tcp("binary data", "tcp-request inspect-delay 1s\ntcp-request content set-var(sess.v) req.payload(0,4),hex\ntcp-request content accept if { req.len ge 4 }\nlog-format '[%[var(sess.v)]]'", b"\x00\x01\xfe\xff\x00"),
+    tcp("binary data", "tcp-request inspect-delay 1s\ntcp-request content reject unless { req.len gt 0 }\ntcp-request content set-var(sess.v) req.payload(0,4),hex\ntcp-request content accept if { req.len ge 4 }\nlog-format '[%[var(sess.v)]]'", b"\x00\x01\xfe\xff\x00"),
     tcp("sizes", "log-format '%B %U'", b"x" * 1000, answers=(b"y" * 3000,)),
     tcp("refused server", "", back="server s1 127.0.0.1:1"),
     tcp("disabled server", "", back="server s1 127.0.0.1:1 disabled"),
