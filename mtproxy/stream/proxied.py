@@ -78,12 +78,12 @@ class Proxied(Stream):
             note_header(self, header.source, header.destination, header.tlvs)
             self.t_h = self.ctx.now - self.accept_tick
         rules = self.room.rules
-        if self.tracking is not None or (rules is not None and rules.session):
-            if not passes_session(self, self.conn.sock):
-                if kept is not None and kept.tlvs is not None:
-                    # HAProxy logs its end, which is no error, where it had to wait for it
-                    self._log_failure("Success", null=True)
-                return False
+        ruled = self.tracking is not None or (rules is not None and rules.session)
+        if ruled and not passes_session(self, self.conn.sock):
+            if kept is not None and kept.tlvs is not None:
+                # HAProxy logs its end, which is no error, where it had to wait for it
+                self._log_failure("Success", null=True)
+            return False
         self.fe.counters.cum_sess += 1
         if self.listener.counters is not None:
             self.listener.counters.cum_sess += 1
