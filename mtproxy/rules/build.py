@@ -47,7 +47,7 @@ class RuleShared:
 class BuiltRule:
     """A rule at work. `test` is None where the rule has no condition."""
 
-    __slots__ = ("act", "rule", "test", "undecided")
+    __slots__ = ("act", "fixed", "rule", "test", "undecided")
 
     def __init__(self, rule: Rule, build: Build) -> None:
         self.rule = rule
@@ -59,6 +59,8 @@ class BuiltRule:
         entry = lookup.actions()[rule.action]
         assert entry.build is not None
         self.act: Act = entry.build(rule.args, build)
+        #: it does the same to every head, always
+        self.fixed = rule.condition is None and entry.fixed is not None and entry.fixed(rule.args)
 
 
 class Build:

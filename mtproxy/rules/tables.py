@@ -147,4 +147,6 @@ class Action:
     build: Callable[[Any, Build], Act] | None = None
     #: nothing behind it in its rule set is reached, when it has no condition
     final: bool = False
+    #: whether, with these arguments, it does the same to every head and nothing else
+    fixed: Callable[[Any], bool] | None = None
     later: str | None = None

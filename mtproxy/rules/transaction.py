@@ -35,7 +35,8 @@ class Transaction:
     #: None: the request has no body
     body: bytes | None = None
     body_complete = False
-    #: what has been read behind the response's head, as it came
+    #: the server's response as it came, and what has been read behind its head
+    received_head: ResponseHead | None = None
     res_received = b""
     #: the stream's own account of the request's body (stream.request_body)
     pending: Any = None

@@ -26,8 +26,8 @@ _DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 #: dates further in the future than this are not believed, s
 _FUTURE: Final = 86400
 
-#: one cookie of a Cookie header: name, value; quotes hide separators
-_split_cookies = re.compile(rb'((?:"(?:[^"\\]|\\.)*"|[^;,"])*)(?:[;,]|$)').finditer
+#: one cookie of a Cookie header: name, value; quotes hide separators, to the end if need be
+_split_cookies = re.compile(rb'((?:"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|[^;,"])*)(?:[;,]|$)').finditer
 
 #: statuses whose responses a cache may keep (RFC 9110 section 15.1)
 _CACHEABLE: Final = frozenset({200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 501})

@@ -198,7 +198,7 @@ class HttpStream(HttpRules):
         head = request.message
         body: Coming | None = None
         here, leftover = b"", rest
-        if not usual:
+        if not request.usual:
             try:
                 here, leftover, body = self._request_body(request, rest)
             except BadMessage as e:
@@ -307,12 +307,15 @@ class HttpStream(HttpRules):
             if ruled:
                 if self.tracking is not None:
                     self.tracking.count_status(response.status)
-                if self.txn.own_req:
+                if self.txn.own_req and not request.start_line.startswith(request.method + b" "):
                     response = self.method_changed(request, response)
                 if be.sticking is not None:
                     self.response = response
                     be.sticking.store(self)
-                if route.changes_responses:
+                changed = None if route.known is None else route.known.get(response)
+                if changed is not None:
+                    response = changed
+                elif route.changes_responses:
                     self.begin_response_rules(response, received)
                     if route.res_content:
                         await self.inspect_response(route)

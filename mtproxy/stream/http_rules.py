@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from mtproxy.rules.build import BuiltRule
 
 
+#: changed heads that are remembered per route and thread
+_KNOWN_HEADS = 512
+
+
 class HttpRules(HttpExchange):
     """What rules do to a transaction."""
 
@@ -97,7 +101,8 @@ class HttpRules(HttpExchange):
                     await self._request_verdict(front.request, verdict)
             if front.redirect:
                 await self._request_set(front.redirect)
-            route = room.choose(front, self)
+            if front.use_backend:
+                route = room.choose(front, self)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             self._leave_request()
@@ -238,7 +243,7 @@ class HttpRules(HttpExchange):
         """Rules will look at a server's response. `received` is what has been read behind its head;
         afterwards it is `txn.res_received`.
         """
-        self.response = response
+        self.response = self.txn.received_head = response
         self.status = response.status  # for formats of rules
         keeper = self.room.keeper
         if keeper is not None:
@@ -283,7 +288,20 @@ class HttpRules(HttpExchange):
         assert response is not None
         if self.txn.own_res:
             response.seal()
+            if route.known is not None:
+                self._remember(route.known, response)
         return response
+
+    def _remember(self, known: dict[ResponseHead, ResponseHead], changed: ResponseHead) -> None:
+        """What fixed rules made of a head serves for all responses with this head from now on."""
+        original = self.txn.received_head
+        if original is None:
+            return
+        if len(known) >= _KNOWN_HEADS:
+            known.clear()
+        known[original] = changed
+        # it is not the stream's own any more
+        self.txn.own_res = False
 
     def method_changed(self, request: RequestHead, response: ResponseHead) -> ResponseHead:
         """The response, where rules may have made another method of HEAD, or HEAD of another.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mtproxy.base.ruleset import Choice, ProxyRules
+    from mtproxy.http.h1_response import ResponseHead
     from mtproxy.proxy.backend import Backend
     from mtproxy.rules.build import Build, BuiltRule
     from mtproxy.rules.keeping import Keeper
@@ -103,6 +104,7 @@ class Route:
         "backend",
         "bconf",
         "changes_responses",
+        "known",
         "own",
         "plain",
         "res_content",
@@ -157,11 +159,17 @@ class Route:
         self.response_delay = 0 if behind is None else behind.response_delay
         self.response = tuple(side.response for side in sides if side.response)
         self.after = tuple(side.after for side in sides if side.after)
+        #: what became of heads of responses, where that never depends on anything else
+        self.known: dict[ResponseHead, ResponseHead] | None = None
         cookie = bconf is not None and bconf.persistence is not None
         keeps = front is not None and front.keeper is not None
         self.changes_responses = bool(
             self.response or self.after or self.res_content or cookie or keeps
         )
+        every = (*self.response, *self.after)
+        fixed = all(rule.fixed for rules in every for rule in rules)
+        if every and fixed and not (self.res_content or cookie or keeps):
+            self.known = {}
 
 
 def evaluate(rules: Sequence[BuiltRule], view: View) -> Verdict | None:

@@ -29,7 +29,6 @@ ipv6 = st.ip_addresses(v=6).map(str)
 _samples = st.one_of(
     words.map(lambda text: f"str({text})"),
     large.map(lambda number: f"int({number})"),
-    st.booleans().map(lambda value: f"bool({int(value)})"),
     ipv4.map(lambda text: f"ipv4({text})"),
     ipv6.map(lambda text: f"ipv6({text})"),
     _hex.map(lambda text: f"bin({text or '00'})"),
@@ -47,12 +46,8 @@ _plain = st.sampled_from(
         "b64dec",
         "ub64enc",
         "ub64dec",
-        "bool",
-        "not",
         "neg",
         "cpl",
-        "odd",
-        "even",
         "url_enc",
         "url_dec",
         "crc32",
@@ -113,7 +108,9 @@ _with_arguments = st.one_of(
     st.sampled_from(["add_item(;,txn.s)", "add_item(;,txn.none,e)", "add_item(;,,e)"]),
 )
 _chain = st.lists(st.one_of(_plain, _with_arguments), max_size=4)
-expressions = st.tuples(_samples, _chain).map(lambda t: ",".join([t[0], *t[1]]))
+#: at the end alone: behind arithmetic HAProxy still takes a boolean for one
+_truth = st.sampled_from([[], [], [], ["bool"], ["not"], ["even"], ["odd"]])
+expressions = st.tuples(_samples, _chain, _truth).map(lambda t: ",".join([t[0], *t[1], *t[2]]))
 
 _VARIABLES = "http-request set-var(txn.n) int(7)\nhttp-request set-var(txn.s) str(abc)"
 

@@ -7,6 +7,7 @@ for what comes from outside; there hypothesis also finds the smallest one that s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
@@ -24,15 +25,21 @@ pytestmark = [
     pytest.mark.skipif("generated" in PENDING, reason="not judged yet: it is being built"),
 ]
 
+#: how many times as many examples, chosen anew each time; 0: the same ones every time, so that a
+#: change is judged by itself. To look for more: MTPROXY_EXPLORE=10 pytest tests/differential
+EXPLORE = int(os.environ.get("MTPROXY_EXPLORE", "0"))
+
 #: no shrinking: an example is a hundred cases, and the report names those that differ
 batches = settings(
-    max_examples=4,
+    max_examples=4 * max(EXPLORE, 1),
+    derandomize=not EXPLORE,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
     deadline=None,
 )
 live = settings(
-    max_examples=250,
+    max_examples=250 * max(EXPLORE, 1),
+    derandomize=not EXPLORE,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )
@@ -132,7 +139,7 @@ _HEADERS = [
     "http_auth_pass", "http_auth_type", "http_auth_bearer",
 ]  # fmt: skip
 #: one file for each kind of look-up: HAProxy 2.6 mixes up their cached results where they share one
-_MAP = "a 1\nab 2\nabc 3\nX 4\n0 5\n/ 6\n. 7\na.b 8\n/a 9\nXY 10\n.a 11\n"
+_MAP = "a 1\nab 2\nabc 3\nX 4\n0 5\na.b 8\n/a 9\nXY 10\n.a 11\n"
 _BODY = [
     "req.body", "req.body_len", "req.body_size", "req.body_param(a)", "req.body_param(b)", "req.body,hex", "req.body,sha1,hex",
     "req.body,json_query('$.a')", "req.body,json_query('$.a.b')", "req.body,json_query('$.a[1]')", "req.body,json_query('$.a',int)",
@@ -186,13 +193,12 @@ jars = st.lists(
         st.lists(
             st.tuples(
                 st.sampled_from(["s", "a", "ss", "S"]),
-                st.one_of(st.sampled_from(["one", "two", ""]), st.text('onetw"x=~|', max_size=6)),
+                st.one_of(st.sampled_from(["one", "two", ""]), st.text('onetw"x=~', max_size=6)),
             ).map("=".join),
             min_size=1,
             max_size=4,
         ),
-        st.sampled_from(["; ", ";"]),
-    ).map(lambda item: "cookie: " + item[1].join(item[0])),
+    ).map(lambda item: "cookie: " + "; ".join(item[0])),
     max_size=2,
 )
 

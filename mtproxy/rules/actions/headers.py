@@ -176,6 +176,14 @@ def _build_field(args: _Field, build: Build, *, replacing: bool) -> Act:
     return act
 
 
+def _fixed_field(args: _Field) -> bool:
+    return args.value.constant is not None and args.name not in KINDS
+
+
+def _fixed_deletion(args: _Deletion) -> bool:
+    return args.match == "str" and args.name not in KINDS
+
+
 def _remove(head: Any, name: bytes) -> bool:
     """Delete all fields of a name from a head of one's own; whether there was any."""
     headers: list[Header] = head.headers
@@ -506,9 +514,9 @@ def _build_hint(args: _Hint, build: Build) -> Act:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("set-header", _HTTP, _parse_field, _build_set),
-    Action("add-header", _HTTP, _parse_field, _build_add),
-    Action("del-header", _HTTP, _parse_del, _build_del),
+    Action("set-header", _HTTP, _parse_field, _build_set, fixed=_fixed_field),
+    Action("add-header", _HTTP, _parse_field, _build_add, fixed=_fixed_field),
+    Action("del-header", _HTTP, _parse_del, _build_del, fixed=_fixed_deletion),
     Action("replace-header", _HTTP, _parse_replace, _build_replace_header),
     Action("replace-value", _HTTP, _parse_replace, _build_replace_value),
     Action("set-status", _RESPONSES, _parse_status, _build_status),

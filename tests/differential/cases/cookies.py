@@ -9,7 +9,7 @@ _SERVERS = "server s1 @ORIGIN@ cookie c1\nserver s2 @ORIGIN@ cookie c2\nserver s
 _REQUESTS = {
     "none": (), "c1": ("cookie: SRV=c1",), "c2": ("cookie: SRV=c2",), "unknown": ("cookie: SRV=zz",), "beside others": ("cookie: a=1; SRV=c2; b=2",),
     "twice": ("cookie: SRV=c2; SRV=c1",), "empty": ("cookie: SRV=",), "two headers": ("cookie: a=1", "cookie: SRV=c2"), "prefixed": ("cookie: SRV=c2~orig",),
-    "first of some": ("cookie: SRV=c1; z=1",), "other case": ("cookie: srv=c2",), "beside an empty header": ("cookie: ", "cookie: SRV=c2"),
+    "first of some": ("cookie: SRV=c1; z=1",), "other case": ("cookie: srv=c2",), "an open quote": ('cookie: SRV="c2;a=1',), "a quoted separator": ('cookie: a="x;SRV=c1"; SRV=c2',), "beside an empty header": ("cookie: ", "cookie: SRV=c2"),
 }
 _KINDS = {
     "insert": "cookie SRV insert", "insert indirect": "cookie SRV insert indirect", "insert indirect nocache": "cookie SRV insert indirect nocache",

@@ -93,3 +93,17 @@ def test_both_versions_are_named(run: ModuleType) -> None:
     able = run.Abilities("2.6.12", "linux-glibc", frozenset(), frozenset())
     assert run.described("mtproxy", able) == f"mtproxy {__version__} (as HAProxy 2.6.12)"
     assert run.described("haproxy", able) == "haproxy 2.6.12"
+
+
+def test_a_feature_is_not_needed_where_there_are_other_means(
+    run: ModuleType, tmp_path: Path
+) -> None:
+    able = run.Abilities("2.6.12-1", "linux-glibc", frozenset({"-OPENSSL"}), frozenset())
+    names = sorted(run.OTHER_MEANS["OPENSSL"])
+    assert names
+    for name in (names[0], "ssl/other.vtc"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#REQUIRE_OPTION=OPENSSL, for digests\n")
+    assert run.why_not(tmp_path / names[0], able) == ""
+    assert run.why_not(tmp_path / "ssl/other.vtc", able) == "needs feature OPENSSL"
