@@ -39,6 +39,7 @@ from mtproxy.base.settings import (
     LogSettings,
     ProxySettings,
     RingSettings,
+    SendProxy,
     ServerSettings,
     StatsSocket,
     Timeouts,
@@ -87,11 +88,30 @@ class ServerDraft:
     log_proto: str = "legacy"
     non_stick: bool = False
     cookie: str = ""
+    send_proxy_v1: bool = False
+    send_proxy_v2: bool = False
+    proxy_v2_options: frozenset[str] = frozenset()
+    check_send_proxy: bool = False
+
+    def _send_proxy(self) -> SendProxy | None:
+        """As in HAProxy an option of version 2 alone has version 1 sent."""
+        options = self.proxy_v2_options
+        if not (self.send_proxy_v1 or self.send_proxy_v2 or options):
+            return None
+        return SendProxy(
+            2 if self.send_proxy_v2 else 1,
+            crc32c="crc32c" in options,
+            unique_id="unique-id" in options,
+            authority="authority" in options,
+        )
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
         check = None
+        send_proxy = self._send_proxy()
         if self.check:
+            # checks of another place do not speak the server's protocol unless told to
+            same_place = self.check_address is None and self.check_port is None
             check = CheckSettings(
                 inter=2000 if self.inter is None else self.inter,
                 fastinter=self.fastinter,
@@ -100,6 +120,13 @@ class ServerDraft:
                 fall=self.fall,
                 address=self.check_address,
                 port=self.check_port,
+                send_proxy=(
+                    send_proxy or SendProxy()
+                    if self.check_send_proxy
+                    else send_proxy
+                    if same_place
+                    else None
+                ),
             )
         return ServerSettings(
             name=self.name,
@@ -123,6 +150,7 @@ class ServerDraft:
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
+            send_proxy=send_proxy,
         )
 
 

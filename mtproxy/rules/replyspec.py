@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.files import read_whole
 from mtproxy.base.ruleset import Format, ReplyKind, ReplySpec, StoredMessage
 from mtproxy.http import replies
 from mtproxy.http.edit import fits_a_line
@@ -71,8 +72,7 @@ def load_stored(path: str, draft: object, warn: Callable[[str], None]) -> Stored
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_whole(path)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise ConfigError(f"error opening file '{path}' : {reason}", word=path) from None
