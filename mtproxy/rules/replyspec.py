@@ -7,6 +7,7 @@ What they name is loaded here, so that nothing is read from the disk later. Main
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
@@ -66,7 +67,7 @@ def load_stored(path: str, draft: object, warn: Callable[[str], None]) -> Stored
             f"errorfile '{path}' runs over the buffer space reserved to headers rewriting. It may"
             " lead to internal errors if http-after-response rules are evaluated on this message."
         )
-    return stored
+    return replace(stored, path=path)
 
 
 def _read(path: str) -> bytes:
