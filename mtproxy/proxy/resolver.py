@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: answers that are kept; when it is full, all are forgotten
 _KEPT = 4096
 #: the most questions that wait for answers, of the 65,536 that can be told apart
-_OPEN: Final = 32768
+_OPEN = 32768
 _A, _AAAA = 1, 28
 
 
