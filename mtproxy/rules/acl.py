@@ -109,7 +109,7 @@ def _parse_line(reader: RuleReader, words: tuple[str, ...]) -> AclLine:
             " remove the space before '(', or put '--' before the pattern if it is meant"
         )
     spec = _parse_patterns(inner, kind, match)
-    return AclLine(" ".join(words), expression, patterns.load(spec, inner, keyword))
+    return AclLine(words, expression, patterns.load(spec, inner, keyword))
 
 
 def _parse_patterns(inner: RuleReader, kind: Type, match: str | None) -> PatternSpec:
