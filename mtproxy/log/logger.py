@@ -297,9 +297,10 @@ def make_logger(
     `log-format-sd` were understood as; `build` makes functions of their expressions. `levels`:
     rules may set the level of a transaction, or silence it (`set-log-level`). `options`: names of
     its boolean options, of which logasap, dontlognull, dontlog-normal and log-separate-errors
-    matter here. `captures`: whether it has `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
-    threads. `shared_samples`: what `sampling_of` made of `logs` for all threads; without it this
-    logger samples for itself. Raises FormatError, OSError, ValueError.
+    matter here. `captures`: whether it has `capture` lines. `uri_length`: tune.http.logurilen.
+    `next_log_number`: for %lc, shared by the threads. `shared_samples`: what `sampling_of` made of
+    `logs` for all threads; without it this logger samples for itself. Raises FormatError, OSError,
+    ValueError.
     """
     thread_logs = thread_logs or ThreadLogs(ctx)
     senders = open_senders(logs, tag, pid, thread_logs)

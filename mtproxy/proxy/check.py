@@ -8,7 +8,8 @@ owns it.
 As in HAProxy: a check that connects is reset before its handshake is acknowledged, so that servers
 never see it in accept(). The timeout is `inter`; when `timeout check` and `timeout connect` are
 both set, the smaller of `inter` and `timeout connect`. The next check starts one interval after the
-end of this one (all verified against 2.6).
+end of this one. With `check-send-proxy` a PROXY header is sent before the reset: version 1 tells
+of the check's own connection, version 2 says LOCAL (all verified against 2.6).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from random import random
 from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import Connection
-from mtproxy.net.sockets import bind_source, sockaddr
+from mtproxy.net.proxyproto import build_v1, build_v2
+from mtproxy.net.sockets import bind_source, peer_text, sockaddr
 from mtproxy.proxy.server import CheckStatus, ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
@@ -107,6 +109,17 @@ class Check:
         if connected:
             self._finish(ctx, CheckStatus.L4OK, "")
 
+    def _greet(self, sock: socket.socket) -> None:
+        """Send the header that the settings ask for. A fresh socket takes it whole."""
+        settings = self.settings.send_proxy
+        if settings is None:
+            return
+        if settings.version == 2:
+            header = build_v2(None, None, checksum=settings.crc32c)
+        else:
+            header = build_v1(peer_text(sock.getsockname()), peer_text(sock.getpeername()))
+        sock.send(header)
+
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -125,6 +138,7 @@ class Check:
                 return False
             if error:
                 raise OSError(error, os.strerror(error))
+            self._greet(sock)
         except OSError:
             sock.close()
             raise
@@ -139,7 +153,12 @@ class Check:
         ctx = task.ctx
         error = connection.connect_error()
         if error == 0:
-            self._end(ctx, CheckStatus.L4OK, "")
+            try:
+                self._greet(connection.sock)
+            except OSError as failed:
+                self._end(ctx, CheckStatus.L4CON, failed.strerror or str(failed))
+            else:
+                self._end(ctx, CheckStatus.L4OK, "")
         elif error != errno.EINPROGRESS:
             self._end(ctx, CheckStatus.L4CON, os.strerror(error))
         elif task.expire <= ctx.now:

@@ -19,7 +19,7 @@ class Frontend:
     """What a stream needs of its frontend.
 
     `log` is called once per session or transaction with its finished log record; it is None when
-    the frontend has no log target.
+    the frontend has no log target. `log_text` sends a text at a level of syslog.
     """
 
     __slots__ = (
@@ -28,6 +28,7 @@ class Frontend:
         "last_error",
         "load",
         "log",
+        "log_text",
         "log_unparsed",
         "name",
         "settings",
@@ -48,6 +49,7 @@ class Frontend:
         self.log = log
         #: logs what was no request, where `error-log-format` says how; None: as everything else
         self.log_unparsed: Callable[[Any], None] | None = None
+        self.log_text: Callable[[int, str], None] | None = None
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
         #: the counters of all threads; complete before traffic starts

@@ -417,7 +417,7 @@ class HttpStream(HttpRules):
         conn, sconn = self.conn, self.sconn
         assert sconn is not None
         status = response.status
-        if status == 101 or (request.method == b"CONNECT" and status < 300):
+        if self.switches(request, status):
             await self._tunnel(response, received, rest)
             return False
         mode = response.body
@@ -485,7 +485,7 @@ class HttpStream(HttpRules):
             and not bconf.close_server
         ):
             self.sconn = None
-            if bconf.reuse_private:
+            if bconf.reuse_private and (bconf.reuse_never or sconn.mark.header):
                 self.kept = sconn
             else:
                 give_idle(sconn, ctx.now)
@@ -567,8 +567,8 @@ class HttpStream(HttpRules):
         now = self.ctx.now
         self.t_i = self.got_tick - self.ready_tick
         self.t_a = now - self.got_tick
-        self.t_t = self.t_i + self.t_a
-        self.t_q = self.t_i + self.t_R
+        self.t_t = self.t_h + self.t_i + self.t_a
+        self.t_q = self.t_h + self.t_i + self.t_R
         self.term_state = "----"
         log = self.fe.log
         if log is not None:
