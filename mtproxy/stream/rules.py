@@ -97,6 +97,7 @@ class Route:
     `ruled`: rules of either side look at every request. `plain`: request heads go on as they came;
     `usual`: complete responses do, and their connection then waits for the next request.
     `response` and `after` are the rule sets in their order: the backend's, then the frontend's.
+    `incompatible`: the name is that of a backend of another mode, so the way leads nowhere.
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class Route:
         "backend",
         "bconf",
         "changes_responses",
+        "incompatible",
         "known",
         "own",
         "plain",
@@ -132,6 +134,7 @@ class Route:
         self.bconf = bconf
         self.rules = back
         self.own = own
+        self.incompatible = False
         self.ruled = (
             front is not None
             or back is not None
