@@ -21,6 +21,7 @@ from mtproxy.base.settings import (
     LogSettings,
     ProxySettings,
     RingSettings,
+    SendProxy,
     ServerSettings,
     Settings,
     StatsSocket,
@@ -117,6 +118,7 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
     for one in glob.stats_sockets:
         yield _line("stats", "timeout", duration(one.timeout))
         yield _stats_socket(one)
+        yield from _others(one.bind, _BIND_KNOWN)
     for log in glob.logs:
         yield _log(log)
     yield from _others(glob, _GLOBAL_KNOWN)
@@ -158,6 +160,7 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         yield from _value("backlog", proxy.backlog)
         for bind in proxy.binds:
             yield _line("bind", *_bind_words(bind))
+            yield from _others(bind, _BIND_KNOWN)
         yield from _value("default_backend", proxy.default_backend)
         if proxy.monitor_uri is not None:
             yield _line("monitor-uri", text(proxy.monitor_uri))
@@ -186,7 +189,7 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     for log in proxy.logs:
         yield _log(log)
     for server in proxy.servers:
-        yield _line("server", server.name, *_server_words(server))
+        yield from _server(server)
     yield from _others(proxy, _PROXY_KNOWN)
 
 
@@ -274,7 +277,7 @@ def _ring(ring: RingSettings) -> Iterator[str]:
     if ring.server_timeout is not None:
         yield _line("timeout", "server", duration(ring.server_timeout))
     for server in ring.servers:
-        yield _line("server", server.name, *_server_words(server))
+        yield from _server(server)
     yield from _others(ring, _RING_KNOWN)
 
 
@@ -297,8 +300,20 @@ def _address(address: Address) -> str:
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
 )  # fmt: skip
+_BIND_KNOWN = frozenset(name.replace("-", "_") for name in _BIND_VALUES) | {
+    "address", "mode", "tcp_ut", "level", "severity_output",
+}  # fmt: skip
+_SERVER_KNOWN = frozenset({
+    # a name is worked in: there is an address
+    "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
+    "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
+    "cookie", "log_proto", "rise", "send_proxy", "check",
+})  # fmt: skip
+_CHECK_KNOWN = frozenset({
+    "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
+})  # fmt: skip
 
 
 def _words(record: object, names: tuple[str, ...]) -> Iterator[str]:
@@ -319,6 +334,24 @@ def _bind_words(bind: BindSettings) -> list[str]:
     return words
 
 
+def _server(server: ServerSettings) -> Iterator[str]:
+    yield _line("server", server.name, *_server_words(server))
+    yield from _others(server, _SERVER_KNOWN)
+    if server.check is not None:
+        yield from _others(server.check, _CHECK_KNOWN)
+
+
+def _send_proxy_words(header: SendProxy) -> list[str]:
+    words = ["send-proxy-v2" if header.version == 2 else "send-proxy"]
+    options = [
+        name for name in ("authority", "crc32c", "unique-id")
+        if getattr(header, name.replace("-", "_"))
+    ]  # fmt: skip
+    if options:
+        words += ["proxy-v2-options", ",".join(options)]
+    return words
+
+
 def _server_words(server: ServerSettings) -> list[str]:
     words = [_address(server.address)]
     if server.forced_id:
@@ -335,6 +368,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    if server.send_proxy is not None:
+        words += _send_proxy_words(server.send_proxy)
     words += ["rise", str(server.rise)]
     check = server.check
     if check is not None:
@@ -347,4 +382,6 @@ def _server_words(server: ServerSettings) -> list[str]:
             words += ["addr", _address(check.address)]
         if check.port is not None:
             words += ["port", str(check.port)]
+        if check.send_proxy is not None:
+            words.append("check-send-proxy")
     return words

@@ -90,7 +90,7 @@ def test_what_was_understood_is_understood_again(
 
 
 def meaning(settings: Settings) -> object:
-    """What rules, replies and persistence come to, whatever names and places they have."""
+    """What rules, replies, servers and addresses come to, whatever names and places they have."""
     # a backend may inherit what only a frontend makes use of
     unused = {"formats": {}, "unique_id_header": None}
     return {
@@ -101,7 +101,9 @@ def meaning(settings: Settings) -> object:
                 plain(proxy.errors),
                 *([plain(proxy.cookie), proxy.dynamic_cookie_key] if proxy.is_backend else []),
                 plain(proxy.stick_table),
-                [(one.name, one.cookie, one.non_stick) for one in proxy.servers],
+                # names of hosts and services are worked in
+                plain([replace(one, hostname=None, unresolved=False) for one in proxy.servers]),
+                plain(proxy.binds),
             )
             for proxy in settings.proxies
         ],
