@@ -91,8 +91,8 @@ _GLOBAL_VALUES = (
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
     "cpu_map", "disabled_features", "hard_stop_after", "logs", "log_send_hostname",
-    "max_spread_checks", "profiling_locks", "stats_maxconn", "stats_sockets", "strict_limits",
-    "tune", "variables",
+    "max_spread_checks", "pp2_never_send_local", "profiling_locks", "stats_maxconn",
+    "stats_sockets", "strict_limits", "tune", "variables",
 }  # fmt: skip
 
 
@@ -114,6 +114,8 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
     for variable in glob.variables:
         word = "set-var-fmt" if isinstance(variable.value, Format) else "set-var"
         yield _line(word, ",".join((variable.name, *variable.conditions)), variable.text)
+    if glob.pp2_never_send_local:
+        yield " pp2-never-send-local"
     yield " strict-limits" if glob.strict_limits else " no strict-limits"
     if glob.profiling_locks:
         yield " profiling.locks on"
@@ -296,7 +298,7 @@ def _address(address: Address) -> str:
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
 )  # fmt: skip
 
 
@@ -318,6 +320,20 @@ def _bind_words(bind: BindSettings) -> list[str]:
     return words
 
 
+def _send_proxy_words(server: ServerSettings) -> Iterator[str]:
+    """An option of version 2 alone has version 1 sent; written out that is `send-proxy`."""
+    header, check = server.send_proxy, server.check
+    if header is not None:
+        yield "send-proxy" if header.version == 1 else "send-proxy-v2"
+        options = tuple(_words(header, ("authority", "crc32c", "unique-id")))
+        if options:
+            yield from ("proxy-v2-options", ",".join(options))
+    if check is not None and check.send_proxy is not None:
+        elsewhere = check.address is not None or check.port is not None
+        if header is None or elsewhere:
+            yield "check-send-proxy"
+
+
 def _server_words(server: ServerSettings) -> list[str]:
     words = [_address(server.address)]
     if server.forced_id:
@@ -332,6 +348,7 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["source", _address(server.source)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    words += _send_proxy_words(server)
     words += ["rise", str(server.rise)]
     check = server.check
     if check is not None:
