@@ -324,6 +324,8 @@ class ProxySettings:
     #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
     errors: Mapping[int, ReplySpec] = field(default_factory=dict)
     cookie: CookieSettings | None = None
+    #: what the cookies of servers that have none are made of, see `cookie`
+    dynamic_cookie_key: str | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -391,6 +393,8 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
+    #: `expose-experimental-directives`
+    expose_experimental: bool = False
 
 
 @dataclass(frozen=True, slots=True)

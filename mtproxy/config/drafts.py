@@ -20,6 +20,7 @@ from mtproxy.base.ruleset import (
     Condition,
     CookieCapture,
     Format,
+    Inherited,
     ProxyRules,
     Reference,
     ReplySpec,
@@ -346,7 +347,16 @@ class ProxyDraft:
             formats=self.formats,
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
+            inherited=self._inherited(),
         )
+
+    def _inherited(self) -> Inherited | None:
+        """Where the rules come from that this section begins with; their ACLs alone do nothing."""
+        base = self.base
+        if base is None or not any(base.rules.sets.values()):
+            return None
+        counts = {name: len(rules) for name, rules in base.rules.sets.items()}
+        return Inherited(base.name, base.mode, base.location, counts)
 
     @property
     def is_frontend(self) -> bool:
@@ -404,6 +414,7 @@ class ProxyDraft:
             stick_table=self.stick_table,
             errors=self.error_replies,
             cookie=self.cookie,
+            dynamic_cookie_key=self.dynamic_cookie_key,
             **self.keepalive_probes,
         )
 
@@ -477,5 +488,6 @@ class GlobalDraft:
             stats_sockets=sockets,
             tune=self.tune,
             disabled_features=frozenset(self.disabled_features),
+            expose_experimental=self.experimental,
         )
         return replace(settings, **self.values)  # type: ignore[arg-type]

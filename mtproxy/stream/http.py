@@ -407,7 +407,7 @@ class HttpStream(HttpRules):
         conn, sconn = self.conn, self.sconn
         assert sconn is not None
         status = response.status
-        if status == 101 or (request.method == b"CONNECT" and status < 300):
+        if self.switches(request, status):
             await self._tunnel(response, received, rest)
             return False
         mode = response.body

@@ -377,6 +377,14 @@ class HttpExchange(Stream):
         finally:
             self.bytes_read = before + down.sent
 
+    def switches(self, request: RequestHead, status: int) -> bool:
+        """Whether a tunnel begins behind this response: the server must have said so, no rule."""
+        connect = request.method == b"CONNECT"
+        if status != 101 and not (connect and status < 300):
+            return False
+        served = self.txn.served_status if self.room.ruled else None
+        return served is None or served == 101 or (connect and 200 <= served < 300)
+
     async def _tunnel(self, response: ResponseHead, received: bytes, rest: bytes) -> None:
         """After 101, or 2xx to CONNECT: bytes both ways, whatever they mean."""
         sconn = self.sconn

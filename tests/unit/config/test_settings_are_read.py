@@ -26,8 +26,8 @@ WRITERS = ("config/", "testing/", "base/settings.py")
 #: came about
 BY_CONFIG = {
     "BindSettings": {"proto"},
-    "GlobalSettings": {"zero_warning", "localpeer"},
-    "ProxySettings": {"description", "location"},
+    "GlobalSettings": {"zero_warning", "localpeer", "expose_experimental"},
+    "ProxySettings": {"description", "location", "dynamic_cookie_key"},
     "Timeouts": {"queue"},
     "CommandLine": {
         "ignore_resolution_failures",

@@ -17,7 +17,7 @@ def parse(data: bytes, cache: HeadCache | None = None) -> RequestHead:
     for other in results[1:]:
         assert other is not first
         assert other.headers is not first.headers
-        for name in RequestHead.__slots__:
+        for name in vars(first):
             assert getattr(other, name) == getattr(first, name), name
     cache._check()
     return first

@@ -23,7 +23,7 @@ def parse(data: bytes, method: bytes = b"GET") -> ResponseHead:
     first = results[0]
     for other in results[1:]:
         assert other.headers is not first.headers
-        for name in ResponseHead.__slots__:
+        for name in vars(first):
             assert getattr(other, name) == getattr(first, name), name
     assert first.body == first.body_mode(method)
     cache._check()
