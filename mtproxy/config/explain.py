@@ -77,8 +77,8 @@ _GLOBAL_VALUES = (
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
     "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
-    "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks", "profiling_tasks",
-    "stats_maxconn", "stats_sockets", "strict_limits",
+    "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
+    "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
 }  # fmt: skip
 
