@@ -86,11 +86,19 @@ class PatternSpec:
 
 @dataclass(frozen=True, slots=True)
 class AclLine:
-    """One `acl` line, or an anonymous ACL in a condition: any of its patterns matches."""
+    """One `acl` line, or an anonymous ACL in a condition: any of its patterns matches.
 
-    text: str
+    `words` are as they were written, from the fetch on.
+    """
+
+    words: tuple[str, ...]
     expression: Expression
     patterns: PatternSpec
+
+    @property
+    def text(self) -> str:
+        """The words in one, for messages."""
+        return " ".join(self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +125,22 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a rule set: an action of the tables, and when."""
+    """One rule of a rule set: an action of the tables, and when.
+
+    `words` are as they were written, from the action's own to the condition.
+    """
 
     action: str
     args: object = None
     condition: Condition | None = None
     location: Location = NOWHERE
-    text: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The rule in one, for messages."""
+        condition = "" if self.condition is None else f" {self.condition.text}"
+        return " ".join(self.words) + condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +149,7 @@ class StoredMessage:
 
     `version` is 10 or 11. `headers` are (lower-cased name, value) but Connection. `close`: the
     client's connection ends with it. `silent`: from an empty file, the connection ends without a
-    word.
+    word. `path`: the file; empty where there was none.
     """
 
     version: int
@@ -142,6 +159,7 @@ class StoredMessage:
     body: bytes = b""
     close: bool = False
     silent: bool = False
+    path: str = field(default="", compare=False)
 
 
 class ReplyKind(StrEnum):
@@ -160,6 +178,7 @@ class ReplySpec:
     """A reply made here: `return`, `deny`, `tarpit`, `http-error` (manual 4.2).
 
     `status` is what logs say. `headers` and `content_type` go with EMPTY, BYTES and FORMAT alone.
+    `words`: the statement that it came from, where it is one of its own (`errorfile`, ...).
     """
 
     status: int
@@ -170,6 +189,7 @@ class ReplySpec:
     format: Format | None = None
     section: str = ""
     stored: StoredMessage | None = None
+    words: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +222,13 @@ class Reference:
 class Assignment:
     """A variable, "txn.user", and what it is set to; None: nothing, it is unset.
 
-    `conditions` are those of `rules.variables`. `text` is how it was written.
+    `conditions` are those of `rules.variables`. `words`: the value as it was written, in global.
     """
 
     name: str
     conditions: tuple[str, ...]
     value: Expression | Format | None
-    text: str = ""
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +260,19 @@ class Captures:
 
 
 @dataclass(frozen=True, slots=True)
+class Inherited:
+    """The named `defaults` section that the first rules of a proxy come from.
+
+    `mode` is the section's. `counts`: how many rules of each set were inherited.
+    """
+
+    name: str
+    mode: str
+    location: Location = NOWHERE
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyRules:
     """The rules of one proxy.
 
@@ -266,6 +299,8 @@ class ProxyRules:
     formats: dict[str, Format] = field(default_factory=dict)
     #: the header that tells the server the unique id
     unique_id_header: bytes | None = None
+    #: None: all rules and ACLs that can be named are the proxy's own
+    inherited: Inherited | None = None
 
     @property
     def any(self) -> bool:

@@ -74,6 +74,19 @@ class BindSettings:
     severity_output: str = "none"
     #: a multiplexer forced by `proto`: "h1" or "none"
     proto: str | None = None
+    #: connections begin with a PROXY header
+    accept_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SendProxy:
+    """The PROXY header that connections to a server begin with (manual 5.2, `send-proxy`)."""
+
+    version: int = 1
+    # TLVs, of version 2 alone
+    crc32c: bool = False
+    unique_id: bool = False
+    authority: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,8 @@ class CheckSettings:
     fall: int = 3
     address: Address | None = None
     port: int | None = None
+    #: checks begin with this header, too
+    send_proxy: SendProxy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +142,7 @@ class ServerSettings:
     non_stick: bool = False
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
+    send_proxy: SendProxy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +324,8 @@ class ProxySettings:
     #: replies in place of the built-in ones, by status (`errorfile`, `http-error`, ...)
     errors: Mapping[int, ReplySpec] = field(default_factory=dict)
     cookie: CookieSettings | None = None
+    #: what the cookies of servers that have none are made of, see `cookie`
+    dynamic_cookie_key: str | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -351,6 +369,8 @@ class GlobalSettings:
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
     strict_limits: bool = True
+    #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
+    pp2_never_send_local: bool = False
     ulimit_n: int | None = None
     #: no more descriptors than this, whatever the system allows
     fd_hard_limit: int | None = None
@@ -373,6 +393,8 @@ class GlobalSettings:
     profiling_tasks: str = "off"
     #: time holds of locks from the start (`profiling.locks on`)
     profiling_locks: bool = False
+    #: `expose-experimental-directives`
+    expose_experimental: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class StickTableSettings:
 
 @dataclass(frozen=True, slots=True)
 class StickRule:
-    """A `stick` line. `table` is empty for the proxy's own."""
+    """A `stick` line. `table` is empty for the proxy's own. `words`: from `on` to the condition."""
 
     expression: Expression
     table: str
@@ -121,6 +121,7 @@ class StickRule:
     #: the key is one of the response (`store-response`)
     response: bool = False
     location: Location = Location("", 0)
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,14 @@ from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
+from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.persistence import Persistence
+from mtproxy.stream.proxied import rules_expect_header
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
-from mtproxy.stream.session import SessionStarter, rules_at_accept
+from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
 
@@ -157,6 +159,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         logger = _logger(proxy, shared, ctx, thread_logs, room)
         counters = shared.front_counters[proxy.name]
         frontend = Frontend(proxy, ctx.tid, logger.log if logger.enabled else None, counters)
+        frontend.log_text = logger.text if logger.enabled else None
         front_conf = FrontConf(proxy, settings.global_)
         room.fronts[proxy.name] = FrontRoom(room, frontend, front_conf, target)
     _build_rules(ctx, room, shared)
@@ -228,7 +231,8 @@ def _logger(
         ctx,
         mode=proxy.mode,
         options=proxy.options,
-        log_format=proxy.log_format,
+        # a backend has no lines of that kind; the name may be one for another mode
+        log_format=proxy.log_format if front else "",
         formats=rules.formats if front else None,
         build=Build(shared.rules, proxy, ctx, room) if front else None,
         captures=captures is not None and bool(captures.request or captures.response),
@@ -271,7 +275,14 @@ class _Listening:
         acceptor = Acceptor(
             ctx,
             listener.sock,
-            SessionStarter(proxy.name, proxy.mode, number, ruled=rules_at_accept(proxy.rules)),
+            SessionStarter(
+                proxy.name,
+                proxy.mode,
+                number,
+                ruled=rules_at_accept(proxy.rules),
+                sends_header=bind.accept_proxy,
+                may_send_header=rules_expect_header(proxy.rules),
+            ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,
         )

@@ -77,7 +77,7 @@ def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> i
     settings = load_reported(cmdline, stream)
     if settings is None:
         return ERRORS
-    if cmdline.dump and not print_out(explain(settings)):
+    if cmdline.dump and not print_out(explain(settings, os.environ)):
         return ERRORS
     if not has_listener(settings):
         if not is_quiet(cmdline):

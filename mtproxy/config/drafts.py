@@ -20,6 +20,7 @@ from mtproxy.base.ruleset import (
     Condition,
     CookieCapture,
     Format,
+    Inherited,
     ProxyRules,
     Reference,
     ReplySpec,
@@ -38,6 +39,7 @@ from mtproxy.base.settings import (
     LogSettings,
     ProxySettings,
     RingSettings,
+    SendProxy,
     ServerSettings,
     StatsSocket,
     Timeouts,
@@ -86,11 +88,30 @@ class ServerDraft:
     log_proto: str = "legacy"
     non_stick: bool = False
     cookie: str = ""
+    send_proxy_v1: bool = False
+    send_proxy_v2: bool = False
+    proxy_v2_options: frozenset[str] = frozenset()
+    check_send_proxy: bool = False
+
+    def _send_proxy(self) -> SendProxy | None:
+        """As in HAProxy an option of version 2 alone has version 1 sent."""
+        options = self.proxy_v2_options
+        if not (self.send_proxy_v1 or self.send_proxy_v2 or options):
+            return None
+        return SendProxy(
+            2 if self.send_proxy_v2 else 1,
+            crc32c="crc32c" in options,
+            unique_id="unique-id" in options,
+            authority="authority" in options,
+        )
 
     def freeze(self, number: int) -> ServerSettings:
         assert self.address is not None
         check = None
+        send_proxy = self._send_proxy()
         if self.check:
+            # checks of another place do not speak the server's protocol unless told to
+            same_place = self.check_address is None and self.check_port is None
             check = CheckSettings(
                 inter=2000 if self.inter is None else self.inter,
                 fastinter=self.fastinter,
@@ -99,6 +120,13 @@ class ServerDraft:
                 fall=self.fall,
                 address=self.check_address,
                 port=self.check_port,
+                send_proxy=(
+                    send_proxy or SendProxy()
+                    if self.check_send_proxy
+                    else send_proxy
+                    if same_place
+                    else None
+                ),
             )
         return ServerSettings(
             name=self.name,
@@ -122,6 +150,7 @@ class ServerDraft:
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
+            send_proxy=send_proxy,
         )
 
 
@@ -318,7 +347,16 @@ class ProxyDraft:
             formats=self.formats,
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
+            inherited=self._inherited(),
         )
+
+    def _inherited(self) -> Inherited | None:
+        """Where the rules come from that this section begins with; their ACLs alone do nothing."""
+        base = self.base
+        if base is None or not any(base.rules.sets.values()):
+            return None
+        counts = {name: len(rules) for name, rules in base.rules.sets.items()}
+        return Inherited(base.name, base.mode, base.location, counts)
 
     @property
     def is_frontend(self) -> bool:
@@ -376,6 +414,7 @@ class ProxyDraft:
             stick_table=self.stick_table,
             errors=self.error_replies,
             cookie=self.cookie,
+            dynamic_cookie_key=self.dynamic_cookie_key,
             **self.keepalive_probes,
         )
 
@@ -449,5 +488,6 @@ class GlobalDraft:
             stats_sockets=sockets,
             tune=self.tune,
             disabled_features=frozenset(self.disabled_features),
+            expose_experimental=self.experimental,
         )
         return replace(settings, **self.values)  # type: ignore[arg-type]

@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
+from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, ReplySpec, Rule
 from mtproxy.base.settings import Address, AddressKind, Location, SampleSettings, Settings
 
 _INDENT = "    "
+#: records of the rule language that say how they were written
+_TEXTS = (AclLine, Condition, Expression, Format, Rule)
+#: records that are one value
+_WRITTEN = (Address, SampleSettings, *_TEXTS)
 
 
 def dump(settings: Settings) -> str:
@@ -52,7 +57,9 @@ def _members(record: object, skip: tuple[str, ...], depth: int = 1) -> Iterator[
     assert is_dataclass(record)
     for item in fields(record):
         value = getattr(record, item.name)
-        if item.name in skip or isinstance(value, Location) or value == _default(item):
+        if item.name in skip or not item.repr or isinstance(value, Location):
+            continue
+        if value == _default(item):
             continue
         yield from _entry(item.name.rstrip("_"), value, depth)
 
@@ -62,12 +69,13 @@ def _entry(name: str, value: object, depth: int) -> Iterator[str]:
     if isinstance(value, tuple):
         for element in value:
             yield from _entry(name, element, depth)
-    elif is_dataclass(value) and not isinstance(value, Address | SampleSettings):
+    elif is_dataclass(value) and not isinstance(value, _WRITTEN):
         yield f"{indent}{name}"
         yield from _members(value, (), depth + 1)
     elif isinstance(value, dict):
         for key, element in sorted(value.items()):
-            yield f"{indent}{name}[{key}] = {_plain(element)}"
+            for one in element if isinstance(element, tuple) else (element,):
+                yield f"{indent}{name}[{key}] = {_plain(one)}"
     elif name == "mode" and isinstance(value, int):
         yield f"{indent}{name} = {value:o}"
     else:
@@ -80,6 +88,10 @@ def _plain(value: object) -> str:
     if isinstance(value, SampleSettings):
         ranges = ",".join(f"{a}-{b}" if a < b else str(a) for a, b in value.ranges)
         return f"{ranges}:{value.size}"
+    if isinstance(value, _TEXTS):
+        return ascii(value.text)[1:-1]
+    if isinstance(value, ReplySpec) and value.words:
+        return ascii(" ".join(value.words))[1:-1]
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, (frozenset, set)):

@@ -1,14 +1,14 @@
 """The configuration as it was understood, as an haproxy.cfg with every default (`-c -dC`).
 
-Defaults sections, conditions, variables and host names are worked in. Reading the text again gives
-the same settings, which the golden configurations prove. What is not known here yet stands as a
-comment, so nothing is hidden. Pure.
+Defaults sections, conditions, variables and host names are worked in; rules of named defaults
+sections stay in sections of these names. Reading the text again gives the same settings, which the
+golden configurations prove. What is not known here yet stands as a comment, so nothing is hidden.
+Pure.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 
 from mtproxy.base.ruleset import Format
@@ -21,46 +21,32 @@ from mtproxy.base.settings import (
     LogSettings,
     ProxySettings,
     RingSettings,
+    SendProxy,
     ServerSettings,
     Settings,
     StatsSocket,
 )
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
+from mtproxy.config.explain_rules import Sections, cookie_words, reply_lines, rule_lines
+from mtproxy.config.explain_sections import environment_lines, section_lines
 from mtproxy.config.keywords_sticktable import words_of as table_words
+from mtproxy.config.quoting import duration, quote, text
+from mtproxy.config.quoting import line as _line
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@:./,+%=*\[\]{}()<>|&!?;~^-]+")
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
-
-def explain(settings: Settings) -> str:
-    """Sections in order, with a final line feed."""
-    lines = ["global", *_global(settings.global_)]
+def explain(settings: Settings, before: Mapping[str, str]) -> str:
+    """Sections in order, with a final line feed. `before`: the environment that was there."""
+    lines = ["global", *environment_lines(settings.environment, before)]
+    lines += _global(settings.global_)
     for ring in settings.rings:
         lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
+    lines += section_lines(settings)
+    sections = Sections()
     for proxy in settings.proxies:
-        lines += ["", f"{proxy.kind} {proxy.name}", *_proxy(proxy)]
+        lines += [*sections.lines(proxy), *_proxy(proxy)]
     # lines of a section begin with a blank
     return "".join(f"   {line}\n" if line.startswith(" ") else f"{line}\n" for line in lines)
-
-
-def quote(word: str) -> str:
-    """`word` as one word of a line."""
-    if _PLAIN.fullmatch(word):
-        return word
-    return "'" + word.replace("'", "'\\''") + "'"
-
-
-def duration(ms: int) -> str:
-    """`30s`, `1500ms`."""
-    for unit, size in _UNITS:
-        if ms and ms % size == 0:
-            return f"{ms // size}{unit}"
-    return f"{ms}ms"
-
-
-def _line(*words: object) -> str:
-    return " " + " ".join(quote(str(word)) for word in words)
 
 
 def _value(name: str, value: object) -> Iterator[str]:
@@ -90,8 +76,9 @@ _GLOBAL_VALUES = (
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
-    "cpu_map", "disabled_features", "hard_stop_after", "logs", "log_send_hostname",
-    "max_spread_checks", "profiling_locks", "stats_maxconn", "stats_sockets", "strict_limits",
+    "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
+    "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
+    "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
 }  # fmt: skip
 
@@ -111,22 +98,29 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:
         yield _line("log-send-hostname", *filter(None, [glob.log_send_hostname]))
+    if glob.expose_experimental:
+        yield _line("expose-experimental-directives")
     for variable in glob.variables:
         word = "set-var-fmt" if isinstance(variable.value, Format) else "set-var"
-        yield _line(word, ",".join((variable.name, *variable.conditions)), variable.text)
+        yield _line(word, ",".join((variable.name, *variable.conditions)), *variable.words)
+    if glob.pp2_never_send_local:
+        yield " pp2-never-send-local"
     yield " strict-limits" if glob.strict_limits else " no strict-limits"
+    if glob.profiling_tasks != "off":
+        yield _line("profiling.tasks", glob.profiling_tasks)
     if glob.profiling_locks:
         yield " profiling.locks on"
     for name in sorted(glob.disabled_features):
         yield _line(name)
     for name, value in sorted(glob.tune.items()):
-        text = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-        yield _line(name, text)
+        shown = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+        yield _line(name, shown)
     if glob.stats_sockets:
         yield _line("stats", "maxconn", glob.stats_maxconn)
     for one in glob.stats_sockets:
         yield _line("stats", "timeout", duration(one.timeout))
         yield _stats_socket(one)
+        yield from _others(one.bind, _BIND_KNOWN)
     for log in glob.logs:
         yield _log(log)
     yield from _others(glob, _GLOBAL_KNOWN)
@@ -142,7 +136,7 @@ def _stats_socket(one: StatsSocket) -> str:
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
-    "http_reuse", "stick_table",
+    "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -156,6 +150,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.disabled:
         yield _line("disabled")
     yield from _value("description", proxy.description)
+    if proxy.errors and proxy.mode != "http":
+        # replies that were inherited; `mode tcp` would not take all that they say
+        yield _line("mode", "http")
+        yield from reply_lines(proxy.errors.items())
     yield _line("mode", proxy.mode)
     if proxy.is_frontend:
         if proxy.maxconn is None:
@@ -164,9 +162,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         yield from _value("backlog", proxy.backlog)
         for bind in proxy.binds:
             yield _line("bind", *_bind_words(bind))
+            yield from _others(bind, _BIND_KNOWN)
         yield from _value("default_backend", proxy.default_backend)
         if proxy.monitor_uri is not None:
-            yield _line("monitor-uri", proxy.monitor_uri.decode("utf-8", "surrogateescape"))
+            yield _line("monitor-uri", text(proxy.monitor_uri))
     if proxy.is_backend:
         yield _line("balance", proxy.balance)
         yield _line("retries", proxy.retries)
@@ -178,15 +177,21 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         yield _line("http-reuse", proxy.http_reuse)
         if proxy.source is not None:
             yield _line("source", _address(proxy.source))
+        if proxy.cookie is not None:
+            yield _line(*cookie_words(proxy.cookie))
+        yield from _value("dynamic-cookie-key", proxy.dynamic_cookie_key)
     if proxy.stick_table is not None:
         yield _line(*table_words(proxy.stick_table))
     yield from _options(proxy)
+    if proxy.mode == "http":
+        yield from reply_lines(proxy.errors.items())
+    yield from rule_lines(proxy)
     yield from _timeouts(proxy)
     yield from _value("log-tag", proxy.log_tag)
     for log in proxy.logs:
         yield _log(log)
     for server in proxy.servers:
-        yield _line("server", server.name, *_server_words(server))
+        yield from _server(server)
     yield from _others(proxy, _PROXY_KNOWN)
 
 
@@ -194,10 +199,11 @@ def _options(proxy: ProxySettings) -> Iterator[str]:
     if proxy.log_format not in ("", "custom") and proxy.is_frontend:
         yield _line("option", *proxy.log_format.split("-"))
     for name, fmt in proxy.rules.formats.items():
-        yield _line(name, fmt.text)
-    if proxy.rules.unique_id_header is not None:
-        header = proxy.rules.unique_id_header
-        yield _line("unique-id-header", header.decode("utf-8", "surrogateescape"))
+        if _has(proxy, name):
+            yield _line(name, fmt.text)
+    header = proxy.rules.unique_id_header
+    if header is not None and _has(proxy, "unique-id-header"):
+        yield _line("unique-id-header", text(header))
     for name in sorted(proxy.options - _WORKED_OUT):
         if _has(proxy, "option", name):
             yield _line("option", name)
@@ -247,9 +253,9 @@ def _log(log: LogSettings) -> str:
     if log.sample is not None:
         ranges = ",".join(_range(*one) for one in log.sample.ranges)
         words += ["sample", f"{ranges}:{log.sample.size}"]
-    extra = [text.strip() for text in _others(log, _LOG_KNOWN)]
+    extra = [one.strip() for one in _others(log, _LOG_KNOWN)]
     return _line(*words, log.facility, log.level, log.minlevel) + "".join(
-        f" {text}" for text in extra
+        f" {one}" for one in extra
     )
 
 
@@ -273,7 +279,7 @@ def _ring(ring: RingSettings) -> Iterator[str]:
     if ring.server_timeout is not None:
         yield _line("timeout", "server", duration(ring.server_timeout))
     for server in ring.servers:
-        yield _line("server", server.name, *_server_words(server))
+        yield from _server(server)
     yield from _others(ring, _RING_KNOWN)
 
 
@@ -288,16 +294,28 @@ _RING_KNOWN = frozenset({
 
 def _address(address: Address) -> str:
     """As `dump` writes it; a port of 0 is none."""
-    text = address_text(address)
+    shown = address_text(address)
     if address.kind in (AddressKind.FD, AddressKind.UNIX, AddressKind.ABNS):
-        return text
-    return text.removesuffix(":0") if address.port_offset is None else text
+        return shown
+    return shown.removesuffix(":0") if address.port_offset is None else shown
 
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
 )  # fmt: skip
+_BIND_KNOWN = frozenset(name.replace("-", "_") for name in _BIND_VALUES) | {
+    "address", "mode", "tcp_ut", "level", "severity_output",
+}  # fmt: skip
+_SERVER_KNOWN = frozenset({
+    # a name is worked in: there is an address
+    "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
+    "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
+    "cookie", "log_proto", "rise", "send_proxy", "check",
+})  # fmt: skip
+_CHECK_KNOWN = frozenset({
+    "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
+})  # fmt: skip
 
 
 def _words(record: object, names: tuple[str, ...]) -> Iterator[str]:
@@ -318,6 +336,24 @@ def _bind_words(bind: BindSettings) -> list[str]:
     return words
 
 
+def _server(server: ServerSettings) -> Iterator[str]:
+    yield _line("server", server.name, *_server_words(server))
+    yield from _others(server, _SERVER_KNOWN)
+    if server.check is not None:
+        yield from _others(server.check, _CHECK_KNOWN)
+
+
+def _send_proxy_words(header: SendProxy) -> list[str]:
+    words = ["send-proxy-v2" if header.version == 2 else "send-proxy"]
+    options = [
+        name for name in ("authority", "crc32c", "unique-id")
+        if getattr(header, name.replace("-", "_"))
+    ]  # fmt: skip
+    if options:
+        words += ["proxy-v2-options", ",".join(options)]
+    return words
+
+
 def _server_words(server: ServerSettings) -> list[str]:
     words = [_address(server.address)]
     if server.forced_id:
@@ -330,8 +366,12 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["tcp-ut", duration(server.tcp_ut)]
     if server.source is not None:
         words += ["source", _address(server.source)]
+    if server.cookie:
+        words += ["cookie", text(server.cookie)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    if server.send_proxy is not None:
+        words += _send_proxy_words(server.send_proxy)
     words += ["rise", str(server.rise)]
     check = server.check
     if check is not None:
@@ -344,4 +384,6 @@ def _server_words(server: ServerSettings) -> list[str]:
             words += ["addr", _address(check.address)]
         if check.port is not None:
             words += ["port", str(check.port)]
+        if check.send_proxy is not None:
+            words.append("check-send-proxy")
     return words

@@ -121,6 +121,7 @@ def _tls(name: str, arguments: int = 0) -> BindOption:
 
 
 BIND_OPTIONS: tuple[BindOption, ...] = (
+    BindOption("accept-proxy", _set("accept_proxy")),
     BindOption("backlog", _number("backlog", 0)),
     BindOption("defer-accept", _set("defer_accept")),
     BindOption("gid", _number("gid", 0)),
@@ -145,7 +146,6 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     ),
     BindOption("nice", _nice, Support.NO_EFFECT, "tasklets of all listeners have equal priority"),
     BindOption("accept-netscaler-cip", None, Support.LATER, "the NetScaler CIP header", 1),
-    BindOption("accept-proxy", None, Support.LATER, "the PROXY protocol"),
     BindOption("default-crt", None, Support.LATER, "TLS", 1),
     BindOption("guid-prefix", None, Support.LATER, "GUIDs", 1),
     BindOption("idle-ping", None, Support.LATER, "HTTP/2", 1),
@@ -261,7 +261,13 @@ def _bind(ctx: Context, st: Statement) -> None:
 def _stats_socket(ctx: Context, st: Statement) -> None:
     text = st.required(2, "an address", taken=2)
     ctx.note_stats()
-    ctx.global_.stats_binds.extend(_binds(ctx, st, 2, f"stats socket {text}"))
+    binds = _binds(ctx, st, 2, f"stats socket {text}")
+    if any(bind.accept_proxy for bind in binds):
+        raise ConfigError(
+            f"'stats socket {text}' : 'accept-proxy' is not supported by mtproxy here",
+            word="accept-proxy",
+        )
+    ctx.global_.stats_binds.extend(binds)
 
 
 def _stats_timeout(ctx: Context, st: Statement) -> None:

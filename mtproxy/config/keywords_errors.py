@@ -7,6 +7,7 @@ inherited come first. Main thread only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
@@ -79,7 +80,7 @@ def _section_errorfile(ctx: Context, st: Statement) -> None:
 
 def _errorfile(ctx: Context, st: Statement) -> None:
     status = _status(st, 1)
-    spec = ReplySpec(status, ReplyKind.STORED, stored=_stored(ctx, st))
+    spec = ReplySpec(status, ReplyKind.STORED, stored=_stored(ctx, st), words=st.words)
     ctx.proxy.errors.append(ErrorLine(st.location, spec))
 
 
@@ -93,7 +94,7 @@ def _errorloc(code: int, reason: bytes) -> Parser:
         st.at_most(2)
         headers = ((b"cache-control", b"no-cache"), (b"content-length", b"0"), (b"location", url))
         stored = StoredMessage(11, code, reason, headers)
-        spec = ReplySpec(status, ReplyKind.STORED, stored=stored)
+        spec = ReplySpec(status, ReplyKind.STORED, stored=stored, words=st.words)
         ctx.proxy.errors.append(ErrorLine(st.location, spec))
 
     return parse
@@ -114,7 +115,7 @@ def _http_error(ctx: Context, st: Statement) -> None:
         raise reader.error("expects at least a <status> as arguments.")
     if spec.status not in replies.STATUSES:
         raise reader.error(f"status code '{spec.status}' not handled.", str(spec.status))
-    line = ErrorLine(st.location, spec)
+    line = ErrorLine(st.location, replace(spec, words=st.words))
     if spec.kind is ReplyKind.SECTION:
         line = ErrorLine(st.location, None, spec.section, (spec.status,))
     ctx.proxy.errors.append(line)
@@ -147,7 +148,10 @@ def resolve(ctx: Context, proxy: ProxyDraft) -> dict[int, ReplySpec]:
             continue
         for status in line.statuses or section.messages:
             if status in section.messages:
-                specs[status] = ReplySpec(status, ReplyKind.SECTION, section=line.section)
+                words = ("errorfiles", line.section, str(status))
+                specs[status] = ReplySpec(
+                    status, ReplyKind.SECTION, section=line.section, words=words
+                )
             else:
                 ctx.warn(
                     line.location,

@@ -194,13 +194,7 @@ KEYWORDS: tuple[Keyword, ...] = (
         Keyword(f"timeout {name}", where, _timeout(name.replace("-", "_")))
         for name, where in _TIMEOUTS
     ),
-    Keyword(
-        "timeout tarpit",
-        PROXY,
-        _timeout("tarpit"),
-        Support.NO_EFFECT,
-        "the tarpit belongs to rules, which are refused",
-    ),
+    Keyword("timeout tarpit", PROXY, _timeout("tarpit")),
     Keyword(
         "timeout queue",
         BACK,

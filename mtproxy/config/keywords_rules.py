@@ -90,10 +90,10 @@ def parse_rule(reader: RuleReader, ruleset: str) -> Rule:
     entry = find_action(reader, ruleset)
     assert entry.parse is not None
     args = entry.parse(reader)
+    words = reader.words[start : reader.position]
     condition = reader.condition()
     reader.end()
-    text = " ".join(reader.words[start:])
-    return Rule(entry.name, args, condition, reader.location, text)
+    return Rule(entry.name, args, condition, reader.location, words)
 
 
 def _rule_set(point: Point) -> Parser:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
@@ -139,6 +140,28 @@ def _cookie(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.cookie = args.value("a value")
 
 
+#: `proxy-v2-options`, and those that tell of TLS
+_PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
+_PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
+
+
+def _proxy_v2_options(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    words = args.value("a list of options").split(",")
+    for word in words:
+        if word in _PROXY_V2_TLS:
+            raise ConfigError(
+                f"'proxy-v2-options {word}' is known but not supported by mtproxy yet (TLS)",
+                word=word,
+            )
+        if word not in _PROXY_V2_OPTIONS:
+            raise ConfigError(
+                f"'proxy-v2-options' : unknown option '{word}'",
+                word=word,
+                suggestion=nearest(word, _PROXY_V2_OPTIONS + _PROXY_V2_TLS),
+            )
+    draft.proxy_v2_options |= frozenset(words)
+
+
 def _later(name: str, feature: str, arguments: int = 0) -> ServerOption:
     return ServerOption(name, None, Support.LATER, feature, arguments)
 
@@ -152,6 +175,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("addr", _check_address),
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
+    ServerOption("check-send-proxy", _set("check_send_proxy")),
     ServerOption("cookie", _cookie),
     ServerOption("disabled", _set("disabled")),
     ServerOption("downinter", _delay("downinter")),
@@ -164,12 +188,18 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("max-reuse", _number("max_reuse", -1)),
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
+    ServerOption("no-check-send-proxy", _set("check_send_proxy", False)),
+    ServerOption("no-send-proxy", _set("send_proxy_v1", False)),
+    ServerOption("no-send-proxy-v2", _set("send_proxy_v2", False)),
     ServerOption("no-tfo", _set("tfo", False)),
     ServerOption("non-stick", _set("non_stick")),
     ServerOption("pool-max-conn", _number("pool_max_conn", -1)),
     ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
     ServerOption("port", _check_port),
+    ServerOption("proxy-v2-options", _proxy_v2_options),
     ServerOption("rise", _number("rise", 1)),
+    ServerOption("send-proxy", _set("send_proxy_v1")),
+    ServerOption("send-proxy-v2", _set("send_proxy_v2")),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
@@ -185,12 +215,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("proto", _proto, Support.NO_EFFECT, "every mode has just one multiplexer here"),
     ServerOption("ws", _ws, Support.NO_EFFECT, "WebSocket is always carried by HTTP/1.1"),
     _default("no-agent-check", "agent checks are off"),
-    _default("no-check-send-proxy", "the PROXY protocol is off"),
     _default("no-check-ssl", "TLS is off"),
-    _default("no-send-proxy", "the PROXY protocol is off"),
-    _default("no-send-proxy-v2", "the PROXY protocol is off"),
-    _default("no-send-proxy-v2-ssl", "the PROXY protocol is off"),
-    _default("no-send-proxy-v2-ssl-cn", "the PROXY protocol is off"),
+    _default("no-send-proxy-v2-ssl", "TLS is off"),
+    _default("no-send-proxy-v2-ssl-cn", "TLS is off"),
     _default("no-ssl", "TLS is off"),
     _default("no-verifyhost", "TLS is off"),
     _later("agent-addr", "agent checks", 1),
@@ -205,7 +232,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("check-pool-conn-name", "connection pools for checks", 1),
     _later("check-proto", "checks over another protocol", 1),
     _later("check-reuse-pool", "connection pools for checks"),
-    _later("check-send-proxy", "the PROXY protocol"),
     _later("check-sni", "TLS", 1),
     _later("check-sni-auto", "TLS"),
     _later("check-ssl", "TLS"),
@@ -248,18 +274,15 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("on-marked-down", "actions on state changes", 1),
     _later("on-marked-up", "actions on state changes", 1),
     _later("pool-conn-name", "named connection pools", 1),
-    _later("proxy-v2-options", "the PROXY protocol", 1),
     _later("redir", "server redirections", 1),
     _later("renegotiate", "TLS"),
     _later("resolve-net", "DNS resolvers", 1),
     _later("resolve-opts", "DNS resolvers", 1),
     _later("resolve-prefer", "DNS resolvers", 1),
     _later("resolvers", "DNS resolvers", 1),
-    _later("send-proxy", "the PROXY protocol"),
-    _later("send-proxy-v2", "the PROXY protocol"),
-    _later("send-proxy-v2-ssl", "the PROXY protocol"),
-    _later("send-proxy-v2-ssl-cn", "the PROXY protocol"),
-    _later("set-proxy-v2-tlv-fmt", "the PROXY protocol", 1),
+    _later("send-proxy-v2-ssl", "TLS"),
+    _later("send-proxy-v2-ssl-cn", "TLS"),
+    _later("set-proxy-v2-tlv-fmt", "TLVs made by formats", 1),
     _later("shard", "peers", 1),
     _later("sigalgs", "TLS", 1),
     _later("slowstart", "slow start", 1),

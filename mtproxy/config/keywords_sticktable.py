@@ -209,10 +209,11 @@ def _stick(ctx: Context, st: Statement) -> None:
     if reader.peek() == "table":
         reader.next()
         table = reader.value("the name of a table")
+    words = reader.words[1 : reader.position]
     condition = reader.condition()
     reader.end()
     reader.refer("table", table, table or "stick")
-    rule = StickRule(expression, table, condition, match, store, response, st.location)
+    rule = StickRule(expression, table, condition, match, store, response, st.location, words)
     ctx.proxy.rules.stick.append(rule)
 
 

@@ -45,8 +45,7 @@ def _set_var(ctx: Context, st: Statement) -> None:
         raise ConfigError(f"'{word}' : unexpected word '{reader.peek()}'", word=reader.peek())
     before = ctx.global_.values.get("variables", ())
     assert isinstance(before, tuple)
-    text = " ".join(st.words[2:])
-    ctx.global_.values["variables"] = (*before, replace(assignment, text=text))
+    ctx.global_.values["variables"] = (*before, replace(assignment, words=st.words[2:]))
 
 
 KEYWORDS: tuple[Keyword, ...] = (

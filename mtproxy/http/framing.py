@@ -136,6 +136,9 @@ def check_codings(values: list[bytes], status: int) -> None:
     raise BadMessage(status, "bad Transfer-Encoding")
 
 
+_CONNECTION_NAME: Final = len(b"connection: ")
+
+
 def scan_fields(
     headers: list[Header], active: list[Header], cache: HeadCache, status: int
 ) -> tuple[list[Header], int, int, bool, bool, bytes | None, bool, bytes | None]:
@@ -185,6 +188,8 @@ def scan_fields(
             raise BadMessage(400, "bad Host")
     if several_hosts:
         headers = _first_only(headers, K_HOST)
+    if connection:
+        headers = _as_it_goes_on(headers)
     if codings is not None:
         check_codings(codings, status)
         if digits is not None:
@@ -197,6 +202,21 @@ def scan_fields(
             for header in _first_only(headers, K_CONTENT_LENGTH)
         ]
     return headers, connection, length, False, False, upgrade, expect, host
+
+
+def _as_it_goes_on(headers: list[Header]) -> list[Header]:
+    """A list whose Connection fields have the value with which they go on: `close` and
+    `keep-alive` were for us, and nobody behind us sees them (RFC 9110 section 7.6.1).
+    """
+    kept: list[Header] = []
+    for header in headers:
+        if header[3] == K_CONNECTION:
+            wire = header[2]
+            if not wire:
+                continue
+            header = (header[0], wire[_CONNECTION_NAME:-2], wire, K_CONNECTION)
+        kept.append(header)
+    return kept
 
 
 def without(headers: list[Header], kind: int) -> list[Header]:

@@ -75,25 +75,6 @@ class RequestHead:
     `usual`: HTTP/1.1, kept alive, without a body, and answered by the usual rules.
     """
 
-    __slots__ = (
-        "chunked",
-        "content_length",
-        "expect_continue",
-        "headers",
-        "host",
-        "index",
-        "keep_alive",
-        "message",
-        "method",
-        "start_line",
-        "start_wire",
-        "target",
-        "upgrade",
-        "usual",
-        "version",
-        "wire",
-    )
-
     method: bytes
     target: bytes
     version: int
@@ -114,23 +95,11 @@ class RequestHead:
 
     def copy(self) -> RequestHead:
         """A head of one's own, to be changed. `seal` it before it is sent."""
-        other = RequestHead()
-        other.method = self.method
-        other.target = self.target
-        other.version = self.version
+        # a dictionary copied at once costs half of what its attributes cost one by one
+        other = RequestHead.__new__(RequestHead)
+        other.__dict__ = self.__dict__.copy()
         other.headers = self.headers.copy()
         other.index = NO_INDEX
-        other.content_length = self.content_length
-        other.chunked = self.chunked
-        other.keep_alive = self.keep_alive
-        other.upgrade = self.upgrade
-        other.expect_continue = self.expect_continue
-        other.host = self.host
-        other.start_line = self.start_line
-        other.start_wire = self.start_wire
-        other.wire = self.wire
-        other.message = self.message
-        other.usual = self.usual
         return other
 
     def seal(self) -> None:

@@ -71,24 +71,6 @@ class ResponseHead:
     `usual`: HTTP/1.1, kept alive, with a body of known length.
     """
 
-    __slots__ = (
-        "body",
-        "chunked",
-        "content_length",
-        "headers",
-        "index",
-        "keep_alive",
-        "message",
-        "reason",
-        "start_line",
-        "start_wire",
-        "status",
-        "upgrade",
-        "usual",
-        "version",
-        "wire",
-    )
-
     status: int
     reason: bytes
     version: int
@@ -108,22 +90,11 @@ class ResponseHead:
 
     def copy(self) -> ResponseHead:
         """A head of one's own, to be changed. `seal` it before it is sent."""
-        other = ResponseHead()
-        other.status = self.status
-        other.reason = self.reason
-        other.version = self.version
+        # a dictionary copied at once costs half of what its attributes cost one by one
+        other = ResponseHead.__new__(ResponseHead)
+        other.__dict__ = self.__dict__.copy()
         other.headers = self.headers.copy()
         other.index = NO_INDEX
-        other.content_length = self.content_length
-        other.chunked = self.chunked
-        other.keep_alive = self.keep_alive
-        other.upgrade = self.upgrade
-        other.body = self.body
-        other.start_line = self.start_line
-        other.start_wire = self.start_wire
-        other.wire = self.wire
-        other.message = self.message
-        other.usual = self.usual
         return other
 
     def seal(self) -> None:

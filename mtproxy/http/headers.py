@@ -6,9 +6,8 @@ the codec itself cares about the field. `kind` 0 means that it does not.
 
 `wire` is `b"name: value\\r\\n"`, except for the fields that speak of one connection only: their
 outgoing form is already right (RFC 9110 section 7.6.1). `Connection` loses `close` and
-`keep-alive`, `TE` keeps only `trailers`; when nothing is left, `wire` is `b""`. So a head is
-written with `b"".join([header[2] for header in headers])`, while rules and logs see the value
-that came.
+`keep-alive` (in a parsed head its value loses them too), `TE` keeps only `trailers`; when nothing
+is left, `wire` is `b""`. So a head is written with `b"".join([header[2] for header in headers])`.
 
 Everything here is immutable or pure and may be used from any thread.
 """

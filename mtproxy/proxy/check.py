@@ -8,7 +8,8 @@ owns it.
 As in HAProxy: a check that connects is reset before its handshake is acknowledged, so that servers
 never see it in accept(). The timeout is `inter`; when `timeout check` and `timeout connect` are
 both set, the smaller of `inter` and `timeout connect`. The next check starts one interval after the
-end of this one (all verified against 2.6).
+end of this one. With `check-send-proxy` a PROXY header is sent before the reset: version 1 tells
+of the check's own connection, version 2 says LOCAL (all verified against 2.6).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from random import random
 from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import Connection
-from mtproxy.net.sockets import bind_source, sockaddr
+from mtproxy.net.proxyproto import build_v1, build_v2
+from mtproxy.net.sockets import bind_source, peer_text, sockaddr
 from mtproxy.proxy.server import CheckStatus, ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
@@ -51,19 +53,23 @@ class Check:
         "_timeout",
         "_where",
         "expire",
+        "never_local",
         "server",
         "settings",
         "spread",
         "wq_key",
     )
 
-    def __init__(self, server: ServerState, spread: int) -> None:
-        """`spread` is `spread-checks`, in percent of the interval, 0..50."""
+    def __init__(self, server: ServerState, spread: int, *, never_local: bool = False) -> None:
+        """`spread` is `spread-checks`, in percent of the interval, 0..50; `never_local` is
+        `pp2-never-send-local`.
+        """
         settings = server.settings.check
         assert settings is not None
         self.server = server
         self.settings = settings
         self.spread = spread
+        self.never_local = never_local
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
         address = settings.address or server.address
@@ -107,6 +113,20 @@ class Check:
         if connected:
             self._finish(ctx, CheckStatus.L4OK, "")
 
+    def _greet(self, sock: socket.socket) -> None:
+        """Send the header that the settings ask for. A fresh socket takes it whole."""
+        settings = self.settings.send_proxy
+        if settings is None:
+            return
+        source, destination = peer_text(sock.getsockname()), peer_text(sock.getpeername())
+        if settings.version == 1:
+            header = build_v1(source, destination)
+        elif self.never_local:
+            header = build_v2(source, destination, checksum=settings.crc32c)
+        else:
+            header = build_v2(None, None, checksum=settings.crc32c)
+        sock.send(header)
+
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -125,6 +145,7 @@ class Check:
                 return False
             if error:
                 raise OSError(error, os.strerror(error))
+            self._greet(sock)
         except OSError:
             sock.close()
             raise
@@ -139,7 +160,12 @@ class Check:
         ctx = task.ctx
         error = connection.connect_error()
         if error == 0:
-            self._end(ctx, CheckStatus.L4OK, "")
+            try:
+                self._greet(connection.sock)
+            except OSError as failed:
+                self._end(ctx, CheckStatus.L4CON, failed.strerror or str(failed))
+            else:
+                self._end(ctx, CheckStatus.L4OK, "")
         elif error != errno.EINPROGRESS:
             self._end(ctx, CheckStatus.L4CON, os.strerror(error))
         elif task.expire <= ctx.now:
@@ -190,7 +216,7 @@ def start_checks(
     3.2; verified against 2.6). Called once, before or after the threads start.
     """
     checks = [
-        Check(server, settings.spread_checks)
+        Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
         for backend in backends
         for server in backend.servers
         if server.settings.check is not None

@@ -19,7 +19,7 @@ class Frontend:
     """What a stream needs of its frontend.
 
     `log` is called once per session or transaction with its finished log record; it is None when
-    the frontend has no log target.
+    the frontend has no log target. `log_text` sends a text at a level of syslog.
     """
 
     __slots__ = (
@@ -28,6 +28,7 @@ class Frontend:
         "last_error",
         "load",
         "log",
+        "log_text",
         "name",
         "settings",
         "side_counters",
@@ -45,6 +46,7 @@ class Frontend:
         self.name = sys.intern(settings.name)  # immortal: shared without a count
         self.tid = tid
         self.log = log
+        self.log_text: Callable[[int, str], None] | None = None
         self.counters = FrontendCounters()
         side_counters.append(self.counters)
         #: the counters of all threads; complete before traffic starts

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: answers that are kept; when it is full, all are forgotten
 _KEPT = 4096
+#: the most questions that wait for answers, of the 65,536 that can be told apart
+_OPEN = 32768
 _A, _AAAA = 1, 28
 
 
@@ -70,6 +72,8 @@ class Resolver:
         kept = self._kept.get((name, kind))
         if kept is not None and ctx.now < kept[0]:
             return kept[1]
+        if len(self._questions) >= _OPEN:
+            return []  # numbers would run out, and who is not answered for so many is not there
         question = _Question(name, kind, task)
         number = secrets.randbits(16)
         while number in self._questions:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
@@ -22,6 +22,8 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtproxy.base.settings import Address, ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
@@ -159,6 +161,7 @@ class Server:
         "epoch",
         "idle",
         "load",
+        "make_header",
         "max_idle",
         "max_reuse",
         "name",
@@ -198,6 +201,8 @@ class Server:
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
         self.permits = shared.idle_permits
+        #: makes the PROXY header that a connection for a stream begins with; None: there is none
+        self.make_header: Callable[[Any], bytes] | None = None
         self.max_reuse = 1 << 62
         #: the epoch of `shared` that `idle` and `address` belong to
         self.epoch = shared.epoch

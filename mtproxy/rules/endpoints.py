@@ -3,7 +3,8 @@
 A stream's `client_ip`, `client_port` and `dst_text` are the addresses that count: fetches, logs and
 forwarded headers use them. The first change keeps what was there in `Endpoints`. As in HAProxy a
 change made by "tcp-request connection" is one of the connection itself, one by "tcp-request
-session" lasts for all its transactions, and any other for one transaction. Owner thread only.
+session" lasts for all its transactions, and any other for one transaction. Addresses of a PROXY
+header are those of the session, too. Owner thread only.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ _KNOWN_MAX = 4096
 
 
 class Endpoints:
-    """What the addresses were; None where they never changed."""
+    """What the addresses were, None where they never changed; and the PROXY header."""
 
-    __slots__ = ("conn_dst", "conn_src", "sess_dst", "sess_src")
+    __slots__ = (
+        "conn_dst",
+        "conn_src",
+        "failure",
+        "header_due",
+        "sess_dst",
+        "sess_src",
+        "tlvs",
+    )
 
     def __init__(self) -> None:
         #: of the connection
@@ -37,6 +46,12 @@ class Endpoints:
         #: of the session: what each transaction begins with
         self.sess_src: Endpoint | None = None
         self.sess_dst: Endpoint | None = None
+        #: the connection begins with a PROXY header that has not come yet
+        self.header_due = False
+        #: (type, value) of the header; None: there was no header
+        self.tlvs: tuple[tuple[int, bytes], ...] | None = None
+        #: number and text of what is wrong with the connection
+        self.failure = (0, "Success")
 
 
 def numbers() -> Callable[[str], Ip4 | Ip6 | None]:
@@ -104,6 +119,33 @@ def forget_changes(view: View) -> None:
             view.client_ip, view.client_port = kept.sess_src
         if kept.sess_dst is not None:
             view.dst_text = kept.sess_dst
+
+
+def expect_header(view: View) -> None:
+    """The connection has to begin with a PROXY header, see `stream.proxied`."""
+    _kept(view).header_due = True
+
+
+def note_header(
+    view: View,
+    source: Endpoint | None,
+    destination: Endpoint | None,
+    tlvs: tuple[tuple[int, bytes], ...],
+) -> None:
+    """A PROXY header has come; endpoints are None where it names none."""
+    kept = _kept(view)
+    kept.header_due = False
+    kept.tlvs = tlvs
+    if source is not None:
+        _set_session_source(view, *source)
+    if destination is not None:
+        _set_session_destination(view, *destination)
+
+
+def tlv(view: View, kind: int) -> bytes | None:
+    """The value of the PROXY header's last TLV of a type, which is the one that HAProxy keeps."""
+    kept = view.endpoints
+    return dict(kept.tlvs).get(kind) if kept is not None and kept.tlvs else None
 
 
 def _kept(view: View) -> Endpoints:

@@ -174,22 +174,29 @@ def build_expression(expression: Expression, build: Build, to: Type | None = Non
     return _chain(value, _steps(expression, fetch.out, build, to))
 
 
+def build_parts(
+    expression: Expression, build: Build, to: Type | None = None
+) -> tuple[Every, list[Convert]] | None:
+    """The two halves of `build_every`: all values, and what each of them goes through."""
+    fetch = lookup.fetches()[expression.fetch.name]
+    if fetch.every is None:
+        return None
+    every = fetch.every(expression.fetch.args, build)
+    return None if every is None else (every, _steps(expression, fetch.out, build, to))
+
+
 def build_every(expression: Expression, build: Build, to: Type | None = None) -> Every | None:
     """This thread's function for all values that an ACL compares, each of them cast to `to`.
 
     None where there is but one: `build_expression` is for that. What a converter refuses ends the
     list, as in HAProxy.
     """
-    fetch = lookup.fetches()[expression.fetch.name]
-    if fetch.every is None:
+    parts = build_parts(expression, build, to)
+    if parts is None:
         return None
-    every = fetch.every(expression.fetch.args, build)
-    if every is None:
-        return None
-    steps = _steps(expression, fetch.out, build, to)
+    values_of, steps = parts
     if not steps:
-        return every
-    values_of = every
+        return values_of
 
     def converted(view: View) -> Iterator[Value]:
         for value in values_of(view):

@@ -7,9 +7,11 @@ What they name is loaded here, so that nothing is read from the disk later. Main
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.files import read_whole
 from mtproxy.base.ruleset import Format, ReplyKind, ReplySpec, StoredMessage
 from mtproxy.http import replies
 from mtproxy.http.edit import fits_a_line
@@ -65,13 +67,12 @@ def load_stored(path: str, draft: object, warn: Callable[[str], None]) -> Stored
             f"errorfile '{path}' runs over the buffer space reserved to headers rewriting. It may"
             " lead to internal errors if http-after-response rules are evaluated on this message."
         )
-    return stored
+    return replace(stored, path=path)
 
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_whole(path)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise ConfigError(f"error opening file '{path}' : {reason}", word=path) from None

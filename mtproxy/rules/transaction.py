@@ -84,6 +84,8 @@ class Transaction:
     hints = b""
     #: a rule wants the client's connection to be closed behind the response
     close = False
+    #: the server's status, where a rule has put another in its place
+    served_status: int | None = None
 
     def begin_response(self) -> None:
         """The request has been dealt with: its variables are gone, those of the response begin."""

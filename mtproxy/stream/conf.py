@@ -140,6 +140,7 @@ class BackConf(_Conf):
         "redispatch",
         "retries",
         "reuse_first",
+        "reuse_never",
         "reuse_private",
         "reuse_unproven",
         "server",
@@ -168,8 +169,12 @@ class BackConf(_Conf):
         self.redispatch = proxy.redispatch
         self.retries = proxy.retries
         reuse = proxy.http_reuse
-        #: "never": a server connection serves one client only
-        self.reuse_private = reuse == "never"
+        #: a server connection serves one client only
+        self.reuse_never = reuse == "never"
+        #: ... or those to some servers do, as they begin with a PROXY header about the client
+        self.reuse_private = self.reuse_never or any(
+            server.send_proxy is not None for server in proxy.servers
+        )
         #: a client's first request may use an idle connection ("aggressive", "always") ...
         self.reuse_first = reuse in ("aggressive", "always")
         #: ... even one that was never reused before

@@ -23,6 +23,7 @@ from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
+from mtproxy.stream.sendproxy import header_maker, send_header
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
@@ -57,10 +58,12 @@ _LOCAL_TROUBLE = frozenset(
 class ServerMark:
     """What `Connection.mark` holds for a server connection."""
 
-    __slots__ = ("epoch", "reused", "server", "since")
+    __slots__ = ("epoch", "header", "reused", "server", "since")
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, header: bytes = b"") -> None:
         self.server = server
+        #: the PROXY header that it began with
+        self.header = header
         #: the server's epoch when it was opened
         self.epoch = server.epoch
         #: how many later requests it carried
@@ -81,6 +84,8 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     if settings.tfo and http:
         srv.socket_options += FAST_OPEN
     srv.source = settings.source or conf.source
+    if settings.send_proxy is not None:
+        srv.make_header = header_maker(settings.send_proxy)
     srv.purge_delay = settings.pool_purge_delay
     srv.max_idle = IDLE_PER_SERVER
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
@@ -161,8 +166,8 @@ def give_idle(conn: Connection, now: int) -> None:
 
 
 def reuse_kept(conn: Connection, srv: Server) -> bool:
-    """Whether a connection that one client alone uses (`http-reuse never`) carries its next request
-    to `srv` too; counts it. Otherwise the caller closes it.
+    """Whether a connection that one client alone uses (see `BackConf.reuse_private`) carries its
+    next request to `srv` too; counts it. Otherwise the caller closes it.
     """
     mark = conn.mark
     if (
@@ -266,11 +271,18 @@ async def connect(stream: Stream) -> Connection:
                         conn.close()
                         raise Stop(0, "CC")
                     await park()
+            header = b""
+            if not error and srv.make_header is not None:
+                header = srv.make_header(stream)
+                try:
+                    await send_header(stream, conn, header, attempt + conf.connect)
+                except OSError as e:
+                    error = e.errno or errno.ETIMEDOUT
             if not error:
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
-                conn.mark = ServerMark(srv)
+                conn.mark = ServerMark(srv, header)
                 return conn
             conn.close()
         if left <= 0:

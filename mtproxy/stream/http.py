@@ -30,7 +30,7 @@ from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
-from mtproxy.stream.request_body import Coming, RequestBody
+from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import Stop
 
@@ -200,7 +200,7 @@ class HttpStream(HttpRules):
         here, leftover = b"", rest
         if not request.usual:
             try:
-                here, leftover, body = self._request_body(request, rest)
+                here, leftover, body = split_body(self, request, rest)
             except BadMessage as e:
                 # a chunk; its place in what has been read is not known
                 e.position = len(head)
@@ -375,27 +375,6 @@ class HttpStream(HttpRules):
             await linger(self)
         return None
 
-    def _request_body(
-        self, request: RequestHead, rest: bytes
-    ) -> tuple[bytes, bytes, Coming | None]:
-        """(what is here of the body and leaves with the head, what is behind the body, what a pump
-        has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
-        """
-        length = request.content_length
-        if request.chunked:
-            reader = ChunkedReader()
-            here = b"".join(reader.relay(rest))
-            self.bytes_uploaded += len(rest) - len(reader.rest)
-            if reader.done:
-                return here, reader.rest, None
-            return here, b"", (b"", UNTIL_CLOSE, reader)
-        if length <= 0:
-            return b"", rest, None
-        if len(rest) >= length:
-            self.bytes_uploaded += length
-            return rest[:length], rest[length:], None
-        return b"", b"", (rest, length, None)
-
     async def _respond(
         self, request: RequestHead, response: ResponseHead, received: bytes, rest: bytes
     ) -> bool:
@@ -407,7 +386,7 @@ class HttpStream(HttpRules):
         conn, sconn = self.conn, self.sconn
         assert sconn is not None
         status = response.status
-        if status == 101 or (request.method == b"CONNECT" and status < 300):
+        if self.switches(request, status):
             await self._tunnel(response, received, rest)
             return False
         mode = response.body
@@ -475,7 +454,7 @@ class HttpStream(HttpRules):
             and not bconf.close_server
         ):
             self.sconn = None
-            if bconf.reuse_private:
+            if bconf.reuse_private and (bconf.reuse_never or sconn.mark.header):
                 self.kept = sconn
             else:
                 give_idle(sconn, ctx.now)
@@ -557,8 +536,8 @@ class HttpStream(HttpRules):
         now = self.ctx.now
         self.t_i = self.got_tick - self.ready_tick
         self.t_a = now - self.got_tick
-        self.t_t = self.t_i + self.t_a
-        self.t_q = self.t_i + self.t_R
+        self.t_t = self.t_h + self.t_i + self.t_a
+        self.t_q = self.t_h + self.t_i + self.t_R
         self.term_state = "----"
         log = self.fe.log
         if log is not None:

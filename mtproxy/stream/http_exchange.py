@@ -73,7 +73,7 @@ class HttpExchange(Stream):
         self.answered = False
         #: the server takes no more of the request's body
         self.up_failed = False
-        #: `http-reuse never`: the connection of this client alone, between two requests
+        #: the connection of this client alone, between two requests (`BackConf.reuse_private`)
         self.kept: Connection | None = None
         self.forwardfor_line: tuple[ForwardFor, str, bytes] | None = None
 
@@ -81,7 +81,7 @@ class HttpExchange(Stream):
     def _idle_connection(self, srv: Server) -> Connection | None:
         """An idle connection that `http-reuse` lets this request use."""
         bconf = self.bconf
-        if bconf.reuse_private:
+        if bconf.reuse_private and (bconf.reuse_never or srv.make_header is not None):
             return self._take_kept(srv)
         if self.first and not (
             bconf.reuse_first and srv.idle and (bconf.reuse_unproven or srv.idle[-1].mark.reused)
@@ -93,11 +93,12 @@ class HttpExchange(Stream):
         return conn
 
     def _take_kept(self, srv: Server) -> Connection | None:
-        """`http-reuse never`: the connection that this client used before, if it fits and lives."""
+        """The connection that this client alone used before, if it fits and lives."""
         kept, self.kept = self.kept, None
         if kept is None:
             return None
-        if reuse_kept(kept, srv):
+        same = srv.make_header is None or kept.mark.header == srv.make_header(self)
+        if same and reuse_kept(kept, srv):
             return kept
         kept.close()
         return None
@@ -379,6 +380,14 @@ class HttpExchange(Stream):
                 await park()
         finally:
             self.bytes_read = before + down.sent
+
+    def switches(self, request: RequestHead, status: int) -> bool:
+        """Whether a tunnel begins behind this response: the server must have said so, no rule."""
+        connect = request.method == b"CONNECT"
+        if status != 101 and not (connect and status < 300):
+            return False
+        served = self.txn.served_status if self.room.ruled else None
+        return served is None or served == 101 or (connect and 200 <= served < 300)
 
     async def _tunnel(self, response: ResponseHead, received: bytes, rest: bytes) -> None:
         """After 101, or 2xx to CONNECT: bytes both ways, whatever they mean."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import Connection
-from mtproxy.net.sockets import LINGER_RESET, set_options, silence
-from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import ACCEPT, DROP
+from mtproxy.net.sockets import set_options
+from mtproxy.stream.admission import admit
 from mtproxy.stream.http import HttpStream
-from mtproxy.stream.rules import evaluate
+from mtproxy.stream.proxied import ProxiedHttp, ProxiedTcp
 from mtproxy.stream.tcp import TcpStream
 
 if TYPE_CHECKING:
-    from mtproxy.base.ruleset import ProxyRules
     from mtproxy.sched.context import ThreadContext
-    from mtproxy.stream.stream import Stream
 
 
 class SessionStarter:
@@ -27,29 +23,45 @@ class SessionStarter:
     objects through the context.
     """
 
-    __slots__ = ("is_http", "name", "number", "ruled")
+    __slots__ = ("is_http", "name", "number", "proxied", "ruled", "sends_header")
 
-    def __init__(self, front: str, mode: str, number: int, *, ruled: bool = False) -> None:
+    def __init__(
+        self,
+        front: str,
+        mode: str,
+        number: int,
+        *,
+        ruled: bool = False,
+        sends_header: bool = False,
+        may_send_header: bool = False,
+    ) -> None:
         """`number` is that of the listener in `Room.listeners`; `ruled`: rules look at connections
-        when they are accepted (see `rules_at_accept`).
+        when they are accepted (see `rules_at_accept`). `sends_header`: every connection begins with
+        a PROXY header; `may_send_header`: a rule says which one does.
         """
         self.number = number
         self.is_http = mode == "http"
         self.name = f"{front}/{mode}"
         self.ruled = ruled
+        self.sends_header = sends_header
+        self.proxied = sends_header or may_send_header
 
     def __call__(self, ctx: ThreadContext, sock: socket.socket, peer: object) -> None:
         listener = ctx.room.listeners[self.number]
         room = listener.front
         stream: HttpStream | TcpStream
-        if self.is_http:
+        if self.proxied:
+            stream = (ProxiedHttp if self.is_http else ProxiedTcp)(ctx, room, sock, peer)
+            if self.sends_header:
+                stream.expect()
+        elif self.is_http:
             stream = HttpStream(ctx, room, sock, peer)
         else:
             stream = TcpStream(ctx, room, sock, peer)
         stream.listener = listener
         if stream.client_ip == "unix":
             stream.client_port = listener.id
-        if self.ruled and not admit(stream, sock):
+        if self.ruled and not admit(stream, sock, session=not self.proxied):
             return
         task = ctx.spawn(stream.run(), self.name)
         stream.task = task
@@ -64,68 +76,3 @@ class SessionStarter:
             room.refused(ctx, error)
         else:
             stream.open_session()
-
-
-class _Accepted:
-    """A connection before it is served: the part of `Connection` that rules look at."""
-
-    __slots__ = ("closed", "sock")
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.closed = False
-
-
-def rules_at_accept(rules: ProxyRules) -> bool:
-    """Whether a proxy has rules about connections and sessions."""
-    sets = rules.sets
-    return bool(sets.get("tcp-request connection") or sets.get("tcp-request session"))
-
-
-def admit(stream: Stream, sock: socket.socket) -> bool:
-    """Run the rules about connections, then those about sessions. False: `sock` is closed.
-
-    Neither is logged (manual 4.2): a connection that is rejected is reset, a session is closed.
-    """
-    rules = stream.room.rules
-    assert rules is not None
-    stream.conn = cast(Connection, _Accepted(sock))
-    stream.txn = Transaction()
-    admitted = False
-    try:
-        admitted = _passes(stream, sock)
-    finally:
-        if not admitted:
-            sock.close()
-            stream.leave_listener()
-    return admitted
-
-
-def _passes(stream: Stream, sock: socket.socket) -> bool:
-    rules = stream.room.rules
-    assert rules is not None
-    listener = stream.listener.counters
-    sides = (stream.fe.counters,) if listener is None else (stream.fe.counters, listener)
-    verdict = evaluate(rules.connection, stream)
-    if verdict is None or verdict is ACCEPT:
-        verdict = evaluate(rules.session, stream)
-        if verdict is None or verdict is ACCEPT:
-            if stream.tracking is not None:
-                stream.tracking.count_session()
-            return True
-        if verdict is not DROP:
-            with contextlib.suppress(OSError):  # the client has gone already
-                # unread input makes the kernel send a reset next: it comes behind an orderly end
-                sock.shutdown(socket.SHUT_WR)
-            for counters in sides:
-                counters.denied_sess += 1
-            return False
-    elif verdict is not DROP:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
-        for counters in sides:
-            counters.denied_conn += 1
-        return False
-    silence(sock)
-    for counters in sides:
-        counters.denied_req += 1
-    return False

@@ -38,7 +38,7 @@ class TcpStream(TcpRules):
                 raise Stop(503, "SC")
             if not ruled:
                 self.enter_backend(be, bconf)
-            self.t_w = ctx.now - self.accept_tick if ruled else 0
+            self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
             srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be, None)
             if srv is None:
                 self.t_w = -1

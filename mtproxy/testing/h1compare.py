@@ -77,11 +77,21 @@ def _relayed(body: bytes) -> bytes:
 
 def _headers(message: Message, dropped: set[bytes]) -> list[tuple[bytes, bytes]]:
     """Header fields in a form in which ours and h11's must be equal."""
-    return [
-        (name, value.lower() if name == b"transfer-encoding" else value)
-        for name, value in message.headers
-        if name not in dropped and (name, value) != (b"host", b"mended")
-    ]
+    found = []
+    for name, value in message.headers:
+        if name in dropped or (name, value) == (b"host", b"mended"):
+            continue
+        if name == b"transfer-encoding":
+            value = value.lower()
+        elif name == b"connection":
+            # what was said to us goes no further
+            words = [word.strip(b" \t") for word in value.split(b",")]
+            words = [w for w in words if w and w.lower() not in (b"close", b"keep-alive")]
+            if not words and value:
+                continue
+            value = b", ".join(words)
+        found.append((name, value))
+    return found
 
 
 def _difference(ours: Message, theirs: Message, dropped: set[bytes]) -> str | None:

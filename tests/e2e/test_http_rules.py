@@ -67,6 +67,17 @@ def test_rules_of_frontend_and_backend_run_in_their_order(proxy, origin: Origin)
     assert answer.head.all("x-r") == [b"front"]
 
 
+def test_a_status_that_a_rule_made_up_opens_no_tunnel(proxy, origin: Origin) -> None:
+    """What follows a made-up 101 is not passed to the server past all rules."""
+    rules = "http-request deny if { path /no }\nhttp-response set-status 101"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    wire.send(b"GET /head HTTP/1.1\r\nhost: a\r\n\r\nGET /no HTTP/1.1\r\nhost: a\r\n\r\n")
+    answer = wire.read_to_end()
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b"403" not in answer
+    assert b"GET /no" not in answer
+
+
 def test_a_timeout_of_one_request(proxy, serve) -> None:
     """`set-timeout server` shortens the wait for this request alone."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.rules.endpoints import expect_header
 from mtproxy.rules.tables import Action
 from mtproxy.rules.verdict import ACCEPT, CLOSE, CLOSE_SERVER, DROP, Verdict
 
@@ -30,6 +31,14 @@ def _always(verdict: Verdict) -> Callable[[object, Build], Act]:
     return lambda _args, _build: lambda _view: verdict
 
 
+def _layer4(reader: RuleReader) -> None:
+    reader.choice(("layer4",), "the word")
+
+
+def _build_expect_proxy(_args: object, _build: Build) -> Act:
+    return expect_header
+
+
 ACTIONS: tuple[Action, ...] = (
     Action("accept", _TCP, _no_words, _always(ACCEPT), final=True),
     Action("allow", _HTTP | {"http-after-response"}, _no_words, _always(ACCEPT), final=True),
@@ -42,7 +51,7 @@ ACTIONS: tuple[Action, ...] = (
         final=True,
     ),
     Action("silent-drop", _TCP | _HTTP, _no_words, _always(DROP), final=True),
-    Action("expect-proxy", frozenset({"tcp-request connection"}), later="the PROXY protocol"),
+    Action("expect-proxy", frozenset({"tcp-request connection"}), _layer4, _build_expect_proxy),
     Action(
         "expect-netscaler-cip",
         frozenset({"tcp-request connection"}),

@@ -408,7 +408,10 @@ def _build_status(args: _Status, build: Build) -> Act:
         assert response is not None
         if not rewriter.spend(view, len(reason) - len(response.reason)):
             return rewriter.failed(view)
-        head = view.txn.own_response(view)
+        txn = view.txn
+        head = txn.own_response(view)
+        if txn.served_status is None:
+            txn.served_status = head.status
         head.status = status
         head.reason = reason
         view.status = status
@@ -417,6 +420,9 @@ def _build_status(args: _Status, build: Build) -> Act:
             # what the server sends behind its head is not what this status has
             head.body = mode
             head.usual = head.keep_alive = False
+        if status < 200:
+            # nobody waits for more after it, or what comes next would be taken for its response
+            txn.close = True
         if status < 200 or status == 204:
             # RFC 9110 section 8.6: such a response does not speak of a body
             head.headers = [

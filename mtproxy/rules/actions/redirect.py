@@ -112,10 +112,10 @@ def parse_keyword(reader: RuleReader) -> Rule:
     """A whole statement `redirect ...`, behind its first word."""
     start = reader.position
     args = parse_redirect(reader, formats=False)
+    words = reader.words[start : reader.position]
     condition = reader.condition()
     reader.end()
-    text = " ".join(reader.words[start:])
-    return Rule("redirect", args, condition, reader.location, text)
+    return Rule("redirect", args, condition, reader.location, words)
 
 
 # --- running

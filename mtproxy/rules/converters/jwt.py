@@ -8,9 +8,9 @@ load. A file that only a variable names is known if some rule names it in the co
 from __future__ import annotations
 
 import hmac
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mtproxy.base.files import read_whole
 from mtproxy.rules import libcrypto
 from mtproxy.rules.converters.crypto import is_variable, text_argument
 from mtproxy.rules.converters.encodings import decode_base64url
@@ -123,15 +123,15 @@ def _check_verify(args: tuple[Any, ...]) -> str | None:
     file = args[1].decode("utf-8", "surrogateescape")
     if is_variable(file) or (known is not None and known[0] in (b"HS", b"none")):
         return None
-    return _load(args[1], Path(file), must=known is not None)
+    return _load(args[1], file, must=known is not None)
 
 
-def _load(name: bytes, path: Path, *, must: bool) -> str | None:
+def _load(name: bytes, path: str, *, must: bool) -> str | None:
     """Read a key; `must`: it is a file for sure, where a variable chooses it may be a secret."""
     if name in _keys:
         return None
     try:
-        _keys[name] = libcrypto.PublicKey(path.read_bytes())
+        _keys[name] = libcrypto.PublicKey(read_whole(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return f"cannot read the public key '{path}' : {reason}" if must else None

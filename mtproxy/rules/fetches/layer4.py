@@ -7,9 +7,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.rules.endpoints import destination_of, numbers, source_of
+from mtproxy.rules.endpoints import destination_of, numbers, source_of, tlv
 from mtproxy.rules.points import Need
-from mtproxy.rules.tables import ArgKind, Fetch, optional
+from mtproxy.rules.tables import ArgKind, Fetch, optional, required
 from mtproxy.rules.types import Ip4, Ip6, Type, ip_text, parse_ip
 
 if TYPE_CHECKING:
@@ -162,7 +162,34 @@ def _check_unit(args: tuple[Any, ...]) -> str | None:
     return f"expects 'us' or 'ms', got '{unit.decode('utf-8', 'replace')}'"
 
 
-# --- the protocol and errors of a connection; one that failed never gets as far as a rule
+# --- the PROXY header
+
+
+def _received_header(view: View) -> bool | None:
+    kept = view.endpoints
+    if kept is None:
+        return False
+    if kept.header_due:
+        view.may_change = True
+        return None
+    return kept.tlvs is not None
+
+
+def _tlv(kind: int) -> Evaluate:
+    return lambda view: tlv(view, kind)
+
+
+# --- the protocol and errors of a connection
+
+
+def _error(view: View) -> int:
+    kept = view.endpoints
+    return 0 if kept is None else kept.failure[0]
+
+
+def _error_text(view: View) -> bytes:
+    kept = view.endpoints
+    return b"Success" if kept is None else kept.failure[1].encode()
 
 
 def _no_error(_view: View) -> int:
@@ -171,10 +198,6 @@ def _no_error(_view: View) -> int:
 
 def _no_error_text(_view: View) -> bytes:
     return b"Success"
-
-
-def _no_proxy_header(_view: View) -> bool:
-    return False
 
 
 def _nothing(_view: View) -> None:
@@ -217,6 +240,41 @@ def _bc_dst_port(view: View) -> int | None:
 
 
 _UNIT = optional(ArgKind.STR)
+# types of TLVs (proxy-protocol.txt, 2.2)
+_AUTHORITY, _UNIQUE_ID = 0x02, 0x05
+_TLV_NAMES = {
+    b"ALPN": 0x01,
+    b"AUTHORITY": _AUTHORITY,
+    b"CRC32C": 0x03,
+    b"NOOP": 0x04,
+    b"UNIQUE_ID": _UNIQUE_ID,
+    b"SSL": 0x20,
+    b"NETNS": 0x30,
+}
+
+
+def _tlv_type(text: bytes) -> int | None:
+    """The number of a TLV's type, by name or as a decimal or hexadecimal number up to 255."""
+    number = _TLV_NAMES.get(text)
+    if number is None:
+        try:
+            number = int(text, 16 if text[:2] in (b"0x", b"0X") else 10)
+        except ValueError:
+            return None
+    return number if 0 <= number <= 0xFF else None
+
+
+def _check_tlv(args: tuple[Any, ...]) -> str | None:
+    if _tlv_type(args[0]) is None:
+        return f"expects a type of TLV, 0 to 255, got '{args[0].decode('utf-8', 'replace')}'"
+    return None
+
+
+def _any_tlv(args: tuple[Any, ...], _build: Build) -> Evaluate:
+    kind = _tlv_type(args[0])
+    assert kind is not None
+    return _tlv(kind)
+
 
 FETCHES: tuple[Fetch, ...] = (
     Fetch("src", Type.ADDR, _CLIENT, make=_src),
@@ -251,12 +309,20 @@ FETCHES: tuple[Fetch, ...] = (
         )
     ),
     Fetch("fc_http_major", Type.SINT, _CLIENT, make=_fc_http_major),
-    Fetch("fc_err", Type.SINT, _CLIENT, call=_no_error),
-    Fetch("fc_err_str", Type.STR, _CLIENT, call=_no_error_text),
-    # there is no PROXY protocol yet
-    Fetch("fc_rcvd_proxy", Type.BOOL, _CLIENT, call=_no_proxy_header),
-    Fetch("fc_pp_authority", Type.STR, _CLIENT, call=_nothing),
-    Fetch("fc_pp_unique_id", Type.STR, _CLIENT, call=_nothing),
+    Fetch("fc_err", Type.SINT, _CLIENT, call=_error),
+    Fetch("fc_err_str", Type.STR, _CLIENT, call=_error_text),
+    Fetch("fc_rcvd_proxy", Type.BOOL, _CLIENT, call=_received_header),
+    Fetch("fc_pp_authority", Type.STR, _CLIENT, call=_tlv(_AUTHORITY)),
+    Fetch("fc_pp_unique_id", Type.STR, _CLIENT, call=_tlv(_UNIQUE_ID)),
+    # of HAProxy 2.9
+    Fetch(
+        "fc_pp_tlv",
+        Type.STR,
+        _CLIENT,
+        make=_any_tlv,
+        args=required(ArgKind.STR),
+        check=_check_tlv,
+    ),
     Fetch("bc_src", Type.ADDR, _SERVER, make=_address(_bc_src_text)),
     Fetch("bc_src_port", Type.SINT, _SERVER, call=_bc_src_port),
     Fetch("bc_dst", Type.ADDR, _SERVER, make=_address(_bc_dst_text)),

@@ -7,8 +7,8 @@ the store itself does not change, and any thread may read it; the lists change (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+from mtproxy.base.files import read_whole
 from mtproxy.base.settings import Location
 from mtproxy.rules.patterns.methods import PatternError
 from mtproxy.rules.patterns.reference import PatternRef
@@ -108,7 +108,7 @@ class PatternStore:
 def read_file(ref: PatternRef, name: str) -> None:
     """Append the patterns of a file to an empty list. Raises PatternError."""
     try:
-        data = Path(name).read_bytes()
+        data = read_whole(name)
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise PatternError(f"failed to open pattern file <{name}> ({reason})") from None

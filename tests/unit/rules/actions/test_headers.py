@@ -146,6 +146,7 @@ def test_strict_mode_is_of_one_rule_set(rules: Any) -> None:
         ('set-status 404 reason "not here"', b"HTTP/1.1 404 not here\ncontent-length: 2"),
         ("set-status 204", b"HTTP/1.1 204 No Content"),
         ("set-status 304", b"HTTP/1.1 304 Not Modified\ncontent-length: 2"),
+        ("set-status 101", b"HTTP/1.1 101 Switching Protocols"),
         ("set-status 799", b"HTTP/1.1 799 Other\ncontent-length: 2"),
     ],
 )
@@ -155,7 +156,9 @@ def test_status(rules: Any, action: str, expected: bytes) -> None:
     assert view.sent() == expected
     assert view.status == view.response.status
     # a body that the new status does not have must not be taken for the next response
-    assert view.response.keep_alive is (view.status not in (204, 304))
+    assert view.response.keep_alive is (view.status not in (101, 204, 304))
+    # after an interim status the client would take the next response for that of this request
+    assert view.txn.close is (view.status < 200)
 
 
 def test_connection_close_in_a_response_closes_the_client_too(rules: Any) -> None:

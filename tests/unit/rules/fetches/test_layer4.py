@@ -14,7 +14,14 @@ from mtproxy.base.ruleset import NOWHERE
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.rules import points, registry
 from mtproxy.rules.acl import parse_condition
-from mtproxy.rules.endpoints import destination_of, forget_changes, numbers, source_of
+from mtproxy.rules.endpoints import (
+    destination_of,
+    expect_header,
+    forget_changes,
+    note_header,
+    numbers,
+    source_of,
+)
 from mtproxy.rules.expression import build_expression, parse_expression
 from mtproxy.rules.fetches.layer4 import address_is_local
 from mtproxy.rules.reader import RuleReader
@@ -110,6 +117,7 @@ def apply(point: points.Point, rule: str, view: Any) -> None:
         ("fc_rcvd_proxy", False),
         ("fc_pp_authority", None),
         ("fc_pp_unique_id", None),
+        ("fc_pp_tlv(AUTHORITY)", None),
         ("fc_http_major", 1),
         ("bc_http_major", None),
         ("bc_src", None),
@@ -282,3 +290,67 @@ def test_marks_and_priorities(pair: tuple[socket.socket, socket.socket]) -> None
 def test_errors(rule: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         apply(points.HTTP_REQUEST, rule, make_view())
+
+
+# --- the PROXY header
+
+
+def test_a_header_that_is_waited_for() -> None:
+    view = make_view(may_change=False)
+    expect_header(view)
+    assert value("fc_rcvd_proxy", view) is None
+    assert view.may_change
+
+
+def test_a_header_without_addresses() -> None:
+    view = make_view()
+    expect_header(view)
+    note_header(view, None, None, ())
+    assert value("fc_rcvd_proxy", view) is True
+    assert value("fc_pp_authority", view) is None
+    assert (value("src", view), value("dst_port", view)) == (Ip4(0xC0000201), 80)
+
+
+def test_the_addresses_of_a_header_are_those_of_the_session() -> None:
+    view = make_view()
+    note_header(view, ("203.0.113.9", 1000), ("2001:db8::1", 443), ())
+    for _ in range(2):
+        assert (value("src", view), value("src_port", view)) == (Ip4(0xCB007109), 1000)
+        assert (value("dst", view), value("dst_port", view)) == (parse_ip("2001:db8::1"), 443)
+        assert (value("fc_src", view), value("fc_src_port", view)) == (Ip4(0xC0000201), 4711)
+        assert (value("fc_dst", view), value("fc_dst_port", view)) == (Ip4(0xC6336402), 80)
+        view.client_ip, view.dst_text = "192.0.2.77", ("192.0.2.78", 1)  # rules of a request
+        forget_changes(view)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fc_pp_authority", b"a2"),
+        ("fc_pp_unique_id", b"id"),
+        ("fc_pp_tlv(2)", b"a2"),
+        ("fc_pp_tlv(0x05)", b"id"),
+        ("fc_pp_tlv(UNIQUE_ID)", b"id"),
+        ("fc_pp_tlv(0xE0)", b"own"),
+        ("fc_pp_tlv(0xE1)", None),
+    ],
+)
+def test_tlvs(text: str, expected: Value | None) -> None:
+    """The last one of a type counts."""
+    view = make_view()
+    note_header(view, None, None, ((2, b"a1"), (2, b"a2"), (5, b"id"), (0xE0, b"own")))
+    assert value(text, view) == expected
+
+
+@pytest.mark.parametrize("word", ["256", "-1", "0x100", "AUTH", "x"])
+def test_no_type_of_tlv(word: str) -> None:
+    with pytest.raises(ConfigError, match="expects a type of TLV, 0 to 255"):
+        value(f"fc_pp_tlv({word})", make_view())
+
+
+def test_what_is_wrong_with_a_connection() -> None:
+    view = make_view()
+    expect_header(view)
+    assert value("fc_err", view) == 0
+    view.endpoints.failure = (15, "no header")
+    assert (value("fc_err", view), value("fc_err_str", view)) == (15, b"no header")
