@@ -304,7 +304,7 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.cookie = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
-    _drop_http_rules(ctx, proxy)
+    _warn_of_http_rules(ctx, proxy)
     if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf", "httpslog"):
         name = proxy.log_format.partition("-")[0]
         ctx.warn(
@@ -317,12 +317,14 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.log_format = "tcplog"
 
 
-def _drop_http_rules(ctx: Context, proxy: ProxyDraft) -> None:
-    """Rules about HTTP do nothing in `mode tcp`; a warning tells of those that it has itself."""
+def _warn_of_http_rules(ctx: Context, proxy: ProxyDraft) -> None:
+    """Rules about HTTP do nothing in `mode tcp` (see `stream.rules`); of inherited ones nothing is
+    said.
+    """
     sets = proxy.rules.sets
     for name in _HTTP_RULES:
         inherited = 0 if proxy.base is None else len(proxy.base.rules.sets.get(name, ()))
-        own = sets.pop(name, [])[inherited:]
+        own = sets.get(name, [])[inherited:]
         if own:
             ctx.warn(
                 own[0].location,

@@ -227,8 +227,8 @@ def _anonymous(reader: RuleReader, word: str) -> AclLine:
             glued = _glued(words)
             if glued is not None and "{" in words[words.index(glued) :]:
                 reader.warn(
-                    f"'{reader.title}' : '{glued}' and what follows up to the next '}}' are patterns"
-                    f" of '{words[0]}': put a blank before '}}' if it was to end there"
+                    f"'{reader.title}' : '{glued}' and what follows up to the next '}}' are"
+                    f" patterns of '{words[0]}': put a blank before '}}' if it was to end there"
                 )
             return _parse_line(reader, words)
     message = f"missing closing '}}' in the '{word}' condition"

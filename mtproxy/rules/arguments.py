@@ -244,7 +244,9 @@ def check_variable(text: str) -> str:
 
 
 def action_variable(reader: RuleReader, text: str) -> str:
-    """`check_variable` for a name in the parentheses of the action's own word: errors name the statement."""
+    """`check_variable` for a name in the parentheses of the action's own word: errors name the
+    statement.
+    """
     try:
         return check_variable(text)
     except ConfigError as error:
