@@ -159,6 +159,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         logger = _logger(proxy, shared, ctx, thread_logs, room)
         counters = shared.front_counters[proxy.name]
         frontend = Frontend(proxy, ctx.tid, logger.log if logger.enabled else None, counters)
+        frontend.log_unparsed = logger.log_unparsed
         frontend.log_text = logger.text if logger.enabled else None
         front_conf = FrontConf(proxy, settings.global_)
         room.fronts[proxy.name] = FrontRoom(room, frontend, front_conf, target)

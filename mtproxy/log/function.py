@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mtproxy.log import syslog
 from mtproxy.log.sampling import ThreadSampling, table_of
 from mtproxy.rules.logformat import code
+from mtproxy.rules.logformat.aliases import NUMBER
 from mtproxy.rules.logformat.record import LogRecord
 
 if TYPE_CHECKING:
@@ -37,12 +38,18 @@ class Line:
     """What a frontend's lines say: expressions of `r`, the record.
 
     `structured` is the structured data of RFC 5424 heads, empty for none. `levels`: the level may
-    have been set for the transaction (`r.txn.log_level`).
+    have been set for the transaction (`r.txn.log_level`). `counts`: the lines are numbered, because
+    one of the frontend's formats asks for their number.
     """
 
     text: str
     structured: str = ""
     levels: bool = False
+    counts: bool = False
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        return self.text, self.structured
 
 
 def log_nothing(record: LogRecord) -> None:
@@ -170,14 +177,18 @@ class _Writer:
             body.append("    if r.null: return")
         if "dontlog-normal" in self.options:
             body.append(f"    if not ({_FAILED}): return")
+        counting = [f"    {NUMBER} = next_log_number()"] if self.line.counts else []
         if self.line.levels:
             self.names["at_level"] = self._at_level
             structured = self.line.structured or "''"
             body.append("    if r.txn.log_level is not None:")
+            if counting:
+                body += ["        if r.txn.log_level < 0: return", "    " + counting[0]]
             body.append(f"        at_level(r.txn.log_level, {self.line.text}, {structured})")
             body.append("        return")
         if not self.runs:
             return body
+        body += counting
         if self.separate:
             # every line is a failed one where normal ones are not logged
             failed = "1" if "dontlog-normal" in self.options else f"bool({_FAILED})"

@@ -24,6 +24,7 @@ from mtproxy.log.function import NO_DATA, Line, generate, log_nothing
 from mtproxy.log.ring import Ring, RingTarget
 from mtproxy.rules.keeping import unique_id
 from mtproxy.rules.logformat import code
+from mtproxy.rules.logformat.aliases import NUMBER
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import parse_pieces
 from mtproxy.rules.logformat.record import LogRecord
@@ -236,7 +237,7 @@ class Logger:
     `dontlognull`; everything else is decided here.
     """
 
-    __slots__ = ("enabled", "log", "logasap", "samples", "senders")
+    __slots__ = ("enabled", "log", "log_unparsed", "logasap", "samples", "senders")
 
     def __init__(
         self,
@@ -250,6 +251,8 @@ class Logger:
         self.samples = samples
         #: the generated function; hot callers bind it once
         self.log = log
+        #: the one for what was no request (`error-log-format`); None: it has no format of its own
+        self.log_unparsed: Callable[[LogRecord], None] | None = None
         self.logasap = logasap
         self.enabled = bool(senders)
 
@@ -290,14 +293,14 @@ def make_logger(
     """Build the logger of a frontend for the calling thread.
 
     `logs`: the frontend's `log` lines with `log global` already replaced by the global ones.
-    `log_format`: see `format_text`. `formats`: what `log-format` and `log-format-sd` were
-    understood as; `build` makes functions of their expressions. `levels`: rules may set the level
-    of a transaction, or silence it (`set-log-level`). `options`: names of its boolean options, of
-    which logasap, dontlognull, dontlog-normal and log-separate-errors matter here. `captures`:
-    whether it has
-    `capture` lines. `uri_length`: tune.http.logurilen. `next_log_number`: for %lc, shared by the
-    threads. `shared_samples`: what `sampling_of` made of `logs` for all threads; without it this
-    logger samples for itself. Raises FormatError, OSError, ValueError.
+    `log_format`: see `format_text`. `formats`: what `log-format`, `error-log-format` and
+    `log-format-sd` were understood as; `build` makes functions of their expressions. `levels`:
+    rules may set the level of a transaction, or silence it (`set-log-level`). `options`: names of
+    its boolean options, of which logasap, dontlognull, dontlog-normal and log-separate-errors
+    matter here. `captures`: whether it has `capture` lines. `uri_length`: tune.http.logurilen.
+    `next_log_number`: for %lc, shared by the threads. `shared_samples`: what `sampling_of` made of
+    `logs` for all threads; without it this logger samples for itself. Raises FormatError, OSError,
+    ValueError.
     """
     thread_logs = thread_logs or ThreadLogs(ctx)
     senders = open_senders(logs, tag, pid, thread_logs)
@@ -340,8 +343,16 @@ def make_logger(
         line.text = code.expression_source(pieces, logasap=logasap, captures=captures)
     if any(sender.structured for sender in senders):
         line.structured = source("log-format-sd", "data_")
-    log = generate(senders, line, names, options, samples, batched=thread_logs.batched)
-    return Logger(senders, log, logasap=logasap, samples=samples)
+    unparsed = Line(source("error-log-format", "error_"), line.structured, levels=levels)
+    line.counts = unparsed.counts = any(NUMBER in text for text in line.texts + unparsed.texts)
+
+    def written(line: Line) -> Callable[[LogRecord], None]:
+        return generate(senders, line, names.copy(), options, samples, batched=thread_logs.batched)
+
+    logger = Logger(senders, written(line), logasap=logasap, samples=samples)
+    if unparsed.text:
+        logger.log_unparsed = written(unparsed)
+    return logger
 
 
 def process_id() -> int:

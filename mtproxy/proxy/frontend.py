@@ -29,6 +29,7 @@ class Frontend:
         "load",
         "log",
         "log_text",
+        "log_unparsed",
         "name",
         "settings",
         "side_counters",
@@ -46,6 +47,8 @@ class Frontend:
         self.name = sys.intern(settings.name)  # immortal: shared without a count
         self.tid = tid
         self.log = log
+        #: logs what was no request, where `error-log-format` says how; None: as everything else
+        self.log_unparsed: Callable[[Any], None] | None = None
         self.log_text: Callable[[int, str], None] | None = None
         self.counters = FrontendCounters()
         side_counters.append(self.counters)

@@ -2,7 +2,9 @@
 
 A `Resolver` is one `resolvers` section on one thread. `lookup` is awaited by a stream's coroutine:
 it asks all name servers at once, takes the first answer that is one, asks again after `timeout
-retry`, and keeps what it has learnt as long as the section's `hold` says. The messages are
+retry`, and keeps what it has learnt as long as the section's `hold` says. `resolve_retries` is how
+often it asks in all. The other family is asked for where nothing is known of the preferred one; a
+name server's silence is no reason for that, as in HAProxy. The messages are
 dnspython's work. Answers that belong to no question of ours (number, name, type) are dropped.
 Owner thread only.
 """
@@ -31,13 +33,15 @@ _A, _AAAA = 1, 28
 class _Question:
     """One question that waits for its answer."""
 
-    __slots__ = ("addresses", "answered", "name", "task", "type")
+    __slots__ = ("addresses", "answered", "failures", "name", "task", "type")
 
     def __init__(self, name: str, kind: int, task: Task) -> None:
         self.name = name
         self.type = kind
         self.task = task
         self.answered = False
+        #: how many name servers could not tell
+        self.failures = 0
         #: literal addresses; empty: the name has none
         self.addresses: list[str] = []
 
@@ -60,14 +64,31 @@ class Resolver:
         """An address of `name`, of the preferred family ("ipv4", "ipv6") if it has one; None if it
         has none or nobody says. `task` is the caller's, whose expiry is changed.
         """
+        ctx = self.ctx
         kinds = (_A, _AAAA) if prefer == "ipv4" else (_AAAA, _A)
-        for kind in kinds:
-            addresses = await self._ask(name, kind, task)
-            if addresses:
-                return addresses[0]
+        left = max(self.settings.retries, 1)
+        while left:
+            left -= 1
+            until = ctx.now + self.settings.timeout_retry
+            known = True
+            for kind in kinds:
+                addresses = await self._ask(name, kind, task)
+                if addresses:
+                    return addresses[0]
+                if addresses is None:
+                    known = False
+                    if ctx.now >= until:
+                        break
+            if known:
+                return None
+            # all name servers had trouble: it may be over by the next time
+            task.set_expire(until)
+            while left and ctx.now < until:
+                await park()
         return None
 
-    async def _ask(self, name: str, kind: int, task: Task) -> list[str]:
+    async def _ask(self, name: str, kind: int, task: Task) -> list[str] | None:
+        """The addresses of a family; None where nobody could tell within `timeout retry`."""
         ctx, settings = self.ctx, self.settings
         kept = self._kept.get((name, kind))
         if kept is not None and ctx.now < kept[0]:
@@ -84,16 +105,17 @@ class Resolver:
             return []  # no name that could be asked for
         self._questions[number] = question
         try:
-            for _ in range(settings.retries + 1):
-                until = ctx.now + settings.timeout_retry
-                self._send(wire)
-                task.set_expire(until)
-                while not question.answered and ctx.now < until:
-                    await park()
-                if question.answered:
+            until = ctx.now + settings.timeout_retry
+            self._send(wire)
+            task.set_expire(until)
+            while not question.answered and ctx.now < until:
+                if 0 < len(self._channels) <= question.failures:
                     break
+                await park()
         finally:
             del self._questions[number]
+        if not question.answered:
+            return None
         # manual 5.3.2: of all periods `hold valid` alone is meant for look-ups of streams
         hold = settings.hold_valid
         if question.addresses and hold:
@@ -170,7 +192,10 @@ class Resolver:
                 found = message.resolve_chaining().answer
                 question.addresses = [str(one) for one in found] if found is not None else []
             elif code != dns.rcode.NXDOMAIN:
-                return  # this one cannot tell: another may, or it after a while
+                # this one cannot tell: another may, or it after a while
+                question.failures += 1
+                question.task.wake()
+                return
         except (dns.exception.DNSException, ValueError):
             return
         question.answered = True

@@ -1,7 +1,9 @@
 """The bytes that rules of `mode tcp` look at, and how a fetch says that they may become more.
 
-A fetch that could say more with more bytes leaves `view.may_change` set, unless nothing more will
-come (`txn.payload_final`): conditions of content rules are then decided later (see `rules.acl`).
+A stream of HTTP has no such bytes, and none will come (as in HAProxy, which warns of fetches that
+look for them, see `rules.places`). Elsewhere a fetch that could say more with more bytes leaves
+`view.may_change` set, unless nothing more will come (`txn.payload_final`): conditions of content
+rules are then decided later (see `rules.acl`).
 Owner thread only.
 """
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def request_bytes(view: View) -> bytes:
-    """What has come of the request. Of an HTTP request: what has been read of its body."""
-    return view.txn.payload or view.txn.body or b""
+    """What has come of the request in `mode tcp`."""
+    return view.txn.payload
 
 
 def response_bytes(view: View) -> bytes:
@@ -30,5 +32,5 @@ def looked_at(view: View) -> bytes:
 
 def more_may_come(view: View) -> None:
     """Note that what was found, or not found, is not the last word."""
-    if not view.txn.payload_final:
+    if not view.txn.payload_final and view.request is None:
         view.may_change = True

@@ -122,6 +122,11 @@ class StoredReply(Reply):
         return message
 
 
+def is_silent(reply: Reply) -> bool:
+    """Whether it is an empty error file: the connection just ends."""
+    return isinstance(reply, StoredReply) and reply.stored.silent
+
+
 class PlainReply(Reply):
     """Status, header fields and a body, some of which depend on the stream."""
 

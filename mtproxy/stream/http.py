@@ -23,7 +23,7 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import Message
+from mtproxy.rules.reply import Message, is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle, pick_sticky
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -138,7 +138,7 @@ class HttpStream(HttpRules):
             self.term_state = "CR--"
             self._log_unparsed()
             if not (self.null and "dontlognull" in self.fe.settings.options):
-                await self._last_words(replies.early_reply(400))
+                await self._last_words(400)
 
     async def _timed_out(self, buf: bytes) -> None:
         """A whole request did not come in time. An idle connection is closed without a word."""
@@ -147,7 +147,7 @@ class HttpStream(HttpRules):
             self.status = 408
             self.term_state = "cR--"
             self._log_unparsed()
-            await self._last_words(replies.early_reply(408))
+            await self._last_words(408)
 
     async def _refuse(self, error: BadMessage, data: bytes) -> None:
         """Answer a bad request; `data` is what has been read of it."""
@@ -155,12 +155,13 @@ class HttpStream(HttpRules):
         self.status = error.status
         self.term_state = "PR--"
         self._log_unparsed()
-        await self._last_words(replies.early_reply(error.status))
+        await self._last_words(error.status)
 
     def _log_unparsed(self) -> None:
         """Account for and log something that was no request."""
         if self.room.ruled:
             self.begin_rules(None)
+        self.request_line = None
         now = self.ctx.now
         counters = self.fe.counters
         counters.cum_req += 1
@@ -175,11 +176,20 @@ class HttpStream(HttpRules):
         self.t_R = -1
         self.t_a = self.t_t = now - self.got_tick
         self.t_q = -1
+        log = self.fe.log_unparsed
+        if log is not None:
+            self.logged = True
+            self.note_loads(now)
+            log(self)
         self.finish()
 
-    async def _last_words(self, data: bytes) -> None:
-        """Send `data`, then close so that the client can read it though it may still be sending."""
-        await self.send(data)
+    async def _last_words(self, status: int) -> None:
+        """Send the fixed text of a status, then close so that the client can read it though it may
+        still be sending. Of the frontend's error files an empty one counts: nothing is sent then.
+        """
+        own = self.fe.errors.get(status)
+        if own is None or not is_silent(own):
+            await self.send(replies.early_reply(status))
         await linger(self)
 
     # --- one request

@@ -145,11 +145,12 @@ class HttpRules(HttpExchange):
         ctx, txn, task = self.ctx, self.txn, self.task
         until = ctx.now + delay
         while True:
-            txn.payload_final = ctx.now >= until
+            body, request = txn.pending, self.request
+            # nothing is waited for behind a whole request, not even by `wait_end`
+            txn.payload_final = body is None or body.complete or ctx.now >= until
             verdict = await run_content(rules, self)
             if verdict is not MISSING:
                 break
-            body, request = txn.pending, self.request
             if body is not None and request is not None and not body.complete:
                 if not await wait_for_more(self, request, body, until):
                     until = ctx.now

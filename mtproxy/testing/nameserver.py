@@ -1,7 +1,8 @@
 """A name server of a few names, over UDP on 127.0.0.1, that counts what it is asked.
 
-`answers` maps (name, "A" or "AAAA") to addresses; a name that is in no entry does not exist. Names
-in `silent` get no answer. A context manager; one thread of its own.
+`answers` maps (name, "A" or "AAAA") to addresses; a name that is in no entry does not exist.
+Questions in `silent` get no answer, for those in `failing` it is SERVFAIL. A context manager; one
+thread of its own.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ class NameServer:
     """See the module. `questions` are (name, type) in the order in which they came."""
 
     def __init__(
-        self, answers: dict[tuple[str, str], list[str]], silent: frozenset[str] = frozenset()
+        self,
+        answers: dict[tuple[str, str], list[str]],
+        silent: frozenset[tuple[str, str]] = frozenset(),
+        failing: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.answers = answers
         self.silent = silent
+        self.failing = failing
         self.questions: list[tuple[str, str]] = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -58,11 +63,13 @@ class NameServer:
             name = asked.name.to_text(omit_final_dot=True).lower()
             kind = dns.rdatatype.to_text(asked.rdtype)
             self.questions.append((name, kind))
-            if name in self.silent:
+            if (name, kind) in self.silent:
                 continue
             reply = dns.message.make_response(query)
             found = self.answers.get((name, kind))
-            if found:
+            if (name, kind) in self.failing:
+                reply.set_rcode(dns.rcode.SERVFAIL)
+            elif found:
                 reply.answer.append(dns.rrset.from_text_list(asked.name, 60, "IN", kind, found))
             elif not any(known == name for known, _ in self.answers):
                 reply.set_rcode(dns.rcode.NXDOMAIN)

@@ -173,3 +173,36 @@ def test_response_with_length_and_chunked(proxy, serve) -> None:
     wire = proxy(http(serve(handler).port)).connect()
     answer = wire.request("GET / HTTP/1.1\nhost: a")
     assert (answer.body, answer.get("content-length")) == (b"hello", None)
+
+
+UNPARSED = {
+    "bad": (b"BAD\r\n\r\n", False, 400),
+    "a bad chunk": (_POST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", False, 400),
+    "late": (b"GET / HT", False, 408),
+    "cut": (b"GET / HT", True, 400),
+    "nothing": (b"", True, 400),
+}
+
+
+@pytest.mark.parametrize(("data", "ended", "status"), UNPARSED.values(), ids=UNPARSED.keys())
+@pytest.mark.parametrize("page", [None, b"", b"HTTP/1.0 402 Own\r\ncontent-length: 3\r\n\r\nabc"])
+def test_error_files_of_what_was_no_request(
+    proxy, origin: Origin, tmp_path, data: bytes, ended: bool, status: int, page: bytes | None
+) -> None:
+    """An empty one keeps the page back; any other one is not sent, the built-in page is."""
+    rules = "timeout http-request 500ms"
+    if page is not None:
+        (tmp_path / "page").write_bytes(page)
+        rules += f"\nerrorfile {status} {tmp_path}/page"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    wire.send(data)
+    if ended:
+        wire.shutdown_write()
+    got = wire.read_to_end()
+    assert got == b"" if page == b"" else got.startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_error_files_of_the_backend_have_no_say(proxy, origin: Origin) -> None:
+    wire = proxy(http(origin.port, be="errorfile 400 /dev/null")).connect()
+    wire.send(b"BAD\r\n\r\n")
+    assert wire.read_response().status == 400

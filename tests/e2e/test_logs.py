@@ -400,3 +400,52 @@ def test_tcp_connect_log_format(proxy, serve, sink: SyslogSink) -> None:
     wire.read_exactly(1)
     (match,) = sink.wait("Connect from")
     assert match.string.endswith(f"to 127.0.0.1:{running.port()} (fe/TCP)")
+
+
+NUMBERED = """
+    log 127.0.0.1:{port} local0
+    timeout http-request 500ms
+    log-format "N %lc,%lc %ST %ID %r"
+    error-log-format "E %lc,%lc %ST %ID %ts %{{+Q}}r"
+    unique-id-format <%ci>%ID
+"""
+
+
+def test_error_log_format_and_numbers(proxy, origin: Origin, sink: SyslogSink) -> None:
+    """What was no request has a format of its own; lines of both are numbered together."""
+    running = proxy("global\n nbthread 1\n" + http(origin.port, fe=NUMBERED.format(port=sink.port)))
+    running.connect().request(GET)
+    sink.wait(r"N 0,0")
+    with running.connect() as wire:
+        wire.request(GET)  # a connection's later requests remember nothing of the first
+        sink.wait(r"N 1,1")
+        wire.send(b"BAD\r\n\r\n")
+        wire.read_response()
+    sink.wait(r"E 2,2")
+    with running.connect() as wire:
+        wire.send(b"GET / HT")
+        wire.read_response()
+    sink.wait(r"E 3,3")
+    running.connect().close()
+    sink.wait(r"E 4,4")
+    chunk = b"POST /c HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+    with running.connect() as wire:
+        wire.send(chunk)
+        wire.read_response()
+    lines = [found.group() for found in sink.wait(r"[NE] \d.*", count=6)]
+    assert lines == [
+        "N 0,0 200 <127.0.0.1> GET /len/34 HTTP/1.1",
+        "N 1,1 200 <127.0.0.1> GET /len/34 HTTP/1.1",
+        'E 2,2 400 - PR "<BADREQ>"',
+        'E 3,3 408 - cR "<BADREQ>"',
+        'E 4,4 400 - CR "<BADREQ>"',
+        'E 5,5 400 - PR "<BADREQ>"',
+    ]
+
+
+def test_the_default_format_where_there_is_none_for_errors(
+    proxy, origin: Origin, sink: SyslogSink
+) -> None:
+    more = f"log 127.0.0.1:{sink.port} local0\n log-format 'N %ST'"
+    proxy(http(origin.port, fe=more)).connect().request(b"BAD\r\n\r\n")
+    sink.wait("N 400")

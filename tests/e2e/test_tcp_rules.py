@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import ssl
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtproxy.testing.configs import HTTP, TCP, http, tcp
+from mtproxy.testing.origin import Origin
 from mtproxy.testing.waiting import wait_until
 from mtproxy.testing.wire import PeerClosed, Wire
 
@@ -610,3 +612,36 @@ def test_inspected_bytes_pass_unchanged(proxy, serve) -> None:
         wire.close()
 
     check()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "{ req.ssl_hello_type 1 }",
+        "{ req.payload(0,3) -m str GET }",
+        "{ req.ssl_sni -i a }",
+        "{ req.rdp_cookie -m found }",
+        "WAIT_END",
+        "{ req.len 5000 }",
+    ],
+)
+def test_a_whole_http_request_is_not_delayed(proxy, origin: Origin, condition: str) -> None:
+    rules = f"tcp-request inspect-delay 60s\ntcp-request content accept if {condition}"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    started = time.monotonic()
+    assert wire.request("GET /len/3 HTTP/1.1\nhost: a").status == 200
+    assert time.monotonic() - started < 40
+
+
+@pytest.mark.parametrize(("condition", "waits"), [("WAIT_END", True), ("{ req.ssl_ver 3 }", False)])
+def test_a_request_whose_body_is_not_all_there(
+    proxy, origin: Origin, condition: str, waits: bool
+) -> None:
+    delay = "400ms" if waits else "60s"
+    rules = f"tcp-request inspect-delay {delay}\ntcp-request content accept if {condition}"
+    rules += "\nhttp-request return status 200"
+    wire = proxy(http(origin.port, fe=rules)).connect()
+    started = time.monotonic()
+    wire.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nab")
+    assert wire.read_response().status == 200
+    assert time.monotonic() - started > 0.35 if waits else time.monotonic() - started < 40

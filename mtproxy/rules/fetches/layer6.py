@@ -47,7 +47,7 @@ def _http_len(start: int, headers: list[Header]) -> int:
 
 
 def _req_len(view: View) -> int:
-    more_may_come(view)
+    view.may_change = not view.txn.payload_final
     txn = view.txn
     if not txn.payload and view.request is not None:
         head = view.request
@@ -57,7 +57,7 @@ def _req_len(view: View) -> int:
 
 
 def _res_len(view: View) -> int:
-    more_may_come(view)
+    view.may_change = not view.txn.payload_final
     txn = view.txn
     if not txn.res_payload and view.response is not None:
         head = view.response

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+#: the name of the line's number, which `code.function_source` and `log.function` draw for a line
+NUMBER: Final = "log_number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,7 @@ ALIASES: dict[str, Alias] = {
     "hrl": _header_list("captured_request_headers"),
     "hs": _headers("captured_response_headers"),
     "hsl": _header_list("captured_response_headers"),
-    "lc": _hexable("next_log_number()", "04X"),
+    "lc": _hexable(NUMBER, "04X"),
     "ms": _hexable("r.accept_ms % 1000", "02X", "03d"),
     "pid": _hexable("pid", "04X"),
     "r": _request("uri"),

@@ -21,7 +21,7 @@ from types import CodeType
 from typing import Any
 
 from mtproxy.rules.logformat import encoded, escape
-from mtproxy.rules.logformat.aliases import ALIASES, CAPTURES, PARTIAL
+from mtproxy.rules.logformat.aliases import ALIASES, CAPTURES, NUMBER, PARTIAL
 from mtproxy.rules.logformat.dates import LineDates
 from mtproxy.rules.logformat.grammar import (
     Encoding,
@@ -110,6 +110,13 @@ def expression_source(
                 elif space is not False:
                     space = [alias.filled] if space is True else [*space, alias.filled]
     return 'f"' + "".join(out) + '"'
+
+
+def function_source(expression: str) -> str:
+    """A function of the record out of what `expression_source` made; it numbers its own lines."""
+    if NUMBER in expression:
+        return f"lambda r: ({NUMBER} := next_log_number(), {expression})[1]"
+    return "lambda r: " + expression
 
 
 def _field_source(piece: Field) -> str:
@@ -246,7 +253,7 @@ def compile_format(
     source = expression_source(parse_pieces(text, http=http), logasap=logasap, captures=captures)
     names = namespace(context or FormatContext(LineDates()))
     # eval() of our own generated source: names come from ALIASES, literals are escaped above.
-    formatter: Formatter = eval(compiled("lambda r: " + source), names)  # noqa: S307
+    formatter: Formatter = eval(compiled(function_source(source)), names)  # noqa: S307
     return formatter
 
 

@@ -21,7 +21,7 @@ from mtproxy.base.ruleset import Expression
 from mtproxy.rules.logformat.aliases import ALIASES, HTTP_ONLY, Flags
 
 #: what a converter or a fetch may be called
-_NAME = re.compile(r"[A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z0-9_.+:-]*")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _FLAGS: Final = {"Q": "quote", "X": "hexa", "E": "escape", "M": "mandatory", "bin": "binary"}
 _ENCODINGS: Final = ("json", "cbor")

@@ -30,6 +30,7 @@ from mtproxy.rules.logformat.code import (
     FormatContext,
     compiled,
     expression_source,
+    function_source,
     namespace,
 )
 from mtproxy.rules.logformat.dates import LineDates
@@ -128,7 +129,7 @@ def build_format(fmt: Format, build: Build) -> Callable[[View], bytes]:
     names = namespace(_context(build))
     names.update(sample_texts(pieces, build))
     # generated source: names come from ALIASES, literals are escaped by `expression_source`
-    source = "lambda r: " + expression_source(pieces, captures=True)
+    source = function_source(expression_source(pieces, captures=True))
     text: Callable[[Any], str] = eval(compiled(source), names)  # noqa: S307
     return lambda view: text(view).encode("utf-8", "surrogateescape")
 

@@ -206,3 +206,14 @@ def test_converters():
         assert make((0,), build)(b"12345", view) == b"12345"
         assert slots[0] in (b"123", b"12345")
         assert make((1,), build)(b"x", view) is None
+
+
+def test_an_id_that_asks_for_itself_finds_nothing():
+    def make_id(view: Any) -> bytes:
+        return b"<%b>" % (unique_id(view) or "").encode()
+
+    one = keeper(make_id=make_id)
+    view = view_of(keeper=one)
+    one.begin(view)
+    assert unique_id(view) == "<>"
+    assert view.unique_id == "<>"

@@ -11,7 +11,7 @@ import pytest
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.location import Location
 from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
-from mtproxy.rules import points
+from mtproxy.rules import lookup, points
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat import strings
 from mtproxy.rules.logformat.grammar import expression_end
@@ -26,15 +26,18 @@ def reader(mode: str = "http", warnings: list[str] | None = None) -> RuleReader:
     )
 
 
-def made(text: str, view: Any = None, **how: Any) -> bytes:
-    fmt = strings.parse_format(reader(), text, points.HTTP_REQUEST, **how)
+def build() -> Build:
     settings = Settings(global_=GlobalSettings(), proxies=())
     proxy = ProxySettings(name="fe", id=1, kind="frontend", mode="http")
-    build = Build(RuleShared(settings), proxy, SimpleNamespace(tid=1), None)
+    return Build(RuleShared(settings), proxy, SimpleNamespace(tid=1), None)
+
+
+def made(text: str, view: Any = None, **how: Any) -> bytes:
+    fmt = strings.parse_format(reader(), text, points.HTTP_REQUEST, **how)
     if view is None:
         view = FakeRecord()
         view.room = SimpleNamespace(keeper=None)
-    return strings.build_format(fmt, build)(view)
+    return strings.build_format(fmt, build())(view)
 
 
 def test_text_alone_is_constant():
@@ -153,8 +156,26 @@ def test_what_haproxy_takes_silently_is_warned_about():
         ("a(b]c),d]", 8),
         ("a(']'),d(\")\")]", 13),
         ("a b]", 1),
+        ("base32+src]", 10),
+        ("url32+src,x.y_z-w:1]", 19),
         ("", 0),
     ],
 )
 def test_the_end_of_an_expression(text: str, end: int):
     assert expression_end(text, 0) == end
+
+
+def test_a_line_has_one_number():
+    format_of = strings.build_format(
+        strings.parse_format(reader(), "%lc %lc %{+X}lc log_number", points.HTTP_REQUEST),
+        build(),
+    )
+    assert [format_of(FakeRecord()) for _ in range(2)] == [
+        b"0 0 0000 log_number",
+        b"1 1 0001 log_number",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted({*lookup.fetches(), *lookup.converters()}))
+def test_every_name_may_stand_between_brackets(name: str):
+    assert expression_end(name + "]", 0) == len(name)
