@@ -206,7 +206,8 @@ class Reference:
     """Something that a rule names and that must exist when the whole configuration is known.
 
     `kind` is one of backend, frontend, proxy, server, table, userlist, http-errors, resolvers.
-    `proxy` is where it was written (the one meant when `name` is empty).
+    `proxy` is where it was written (the one meant when `name` is empty). `title` is how messages
+    name the statement.
     """
 
     kind: str
@@ -214,6 +215,7 @@ class Reference:
     word: str
     location: Location
     proxy: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

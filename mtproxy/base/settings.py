@@ -369,6 +369,8 @@ class GlobalSettings:
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
     strict_limits: bool = True
+    #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
+    pp2_never_send_local: bool = False
     ulimit_n: int | None = None
     #: no more descriptors than this, whatever the system allows
     fd_hard_limit: int | None = None

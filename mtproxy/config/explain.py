@@ -77,8 +77,8 @@ _GLOBAL_VALUES = (
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
     "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
-    "log_send_hostname", "max_spread_checks", "profiling_locks", "profiling_tasks",
-    "stats_maxconn", "stats_sockets", "strict_limits",
+    "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
+    "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
 }  # fmt: skip
 
@@ -103,6 +103,8 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
     for variable in glob.variables:
         word = "set-var-fmt" if isinstance(variable.value, Format) else "set-var"
         yield _line(word, ",".join((variable.name, *variable.conditions)), *variable.words)
+    if glob.pp2_never_send_local:
+        yield " pp2-never-send-local"
     yield " strict-limits" if glob.strict_limits else " no strict-limits"
     if glob.profiling_tasks != "off":
         yield _line("profiling.tasks", glob.profiling_tasks)

@@ -252,6 +252,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("setenv", IN_GLOBAL, _setenv),
     Keyword("spread-checks", IN_GLOBAL, _number("spread_checks", 0, 50)),
     Keyword("stats maxconn", IN_GLOBAL, _stats_maxconn),
+    Keyword("pp2-never-send-local", IN_GLOBAL, _flag("pp2_never_send_local")),
     Keyword("strict-limits", IN_GLOBAL, _flag("strict_limits"), negatable=True),
     Keyword("thread-groups", IN_GLOBAL, _thread_groups),
     Keyword("uid", IN_GLOBAL, _once(_number("uid", 0, _ID_MAX), "uid")),
@@ -284,7 +285,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     _no_effect(
         "numa-cpu-mapping", _numa, "threads are spread by the kernel or cpu-map", negatable=True
     ),
-    _no_effect("pp2-never-send-local", _no_argument, "the PROXY protocol is refused"),
     _no_effect("profiling.memory", _one_argument, "the profiler counts HAProxy's allocator calls"),
     _no_effect("ssl-default-bind-ciphers", _any_arguments, _TLS),
     _no_effect("ssl-default-bind-ciphersuites", _any_arguments, _TLS),

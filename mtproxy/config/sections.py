@@ -202,7 +202,7 @@ class Reader:
         """Rules of a defaults section are not for every section that may begin with it."""
         found = {name for name, rules in base.rules.sets.items() if rules}
         what = ""
-        if draft.kind == DEFAULTS and found:
+        if draft.kind in (DEFAULTS, LISTEN) and found:
             what = "TCP/HTTP rules"
         elif draft.kind == BACKEND and found & {"tcp-request connection", "tcp-request session"}:
             what = "'tcp-request connection' or 'tcp-request session' rules"

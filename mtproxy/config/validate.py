@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import (
     BUILT_IN_SINKS,
@@ -20,6 +21,7 @@ from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
 from mtproxy.config.logformats import read_formats
+from mtproxy.config.model import LISTEN
 from mtproxy.rules.places import reads_bytes
 
 #: addresses that have no port
@@ -28,6 +30,8 @@ _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
 
 #: what is ignored outside `mode http`: name of the option and how to find it in a draft
 _HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
+#: the rule sets that are
+_HTTP_RULES = ("http-request", "http-response", "http-after-response", "redirect")
 
 
 def check(ctx: Context) -> None:
@@ -48,6 +52,7 @@ def check(ctx: Context) -> None:
         read_formats(ctx, proxy)
         check_cookie_capture(ctx, proxy)
         _check_default_backend(ctx, proxy)
+        _check_use_backend(ctx, proxy)
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
@@ -94,17 +99,40 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
         )
         return
     if target.mode != proxy.mode:
-        what = "tries to use incompatible"
-        if proxy.mode == "tcp":
-            what = "would become HTTP, which is known but not supported by mtproxy yet, for"
-        ctx.diagnostics.alert(
-            f"{proxy.mode} {title} {what} {target.mode} {target.title()}"
-            " as default_backend (see 'mode')",
-            place,
-            word=name,
-        )
+        _refuse_mode(ctx, proxy, target, "as default_backend", place)
     if target is proxy:
         ctx.diagnostics.alert(f"{title} : loop detected for default_backend '{name}'", place)
+
+
+def _refuse_mode(
+    ctx: Context, proxy: ProxyDraft, target: ProxyDraft, how: str, place: Location | None
+) -> None:
+    """A frontend names a backend of another mode."""
+    what = "tries to use incompatible"
+    if proxy.mode == "tcp":
+        what = "would become HTTP, which is known but not supported by mtproxy yet, for"
+    at = target.location
+    ctx.diagnostics.alert(
+        f"{proxy.mode} {proxy.title()} {what} {target.mode} {target.title()}"
+        f" ({at.file}:{at.line}) {how} (see 'mode')",
+        place,
+        word=target.name,
+    )
+
+
+def _check_use_backend(ctx: Context, proxy: ProxyDraft) -> None:
+    """What fixed names choose must be of the same mode; others are looked at when they are used.
+
+    Names that do not exist are found with the other references.
+    """
+    for choice in proxy.rules.use_backend:
+        name = choice.name.constant
+        if name is None:
+            continue
+        text = name.decode("utf-8", "surrogateescape")
+        for target in ctx.proxies_by_name.get(text, ()):
+            if target.is_backend and target.mode != proxy.mode:
+                _refuse_mode(ctx, proxy, target, "in a 'use_backend' rule", choice.location)
 
 
 def _check_defaults(ctx: Context, defaults: ProxyDraft) -> None:
@@ -139,9 +167,13 @@ def _check_loops(ctx: Context, proxy: ProxyDraft) -> None:
 def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
     """Rules of a `defaults` section are for frontends or for backends, never for both."""
     base = proxy.base
-    if base is None or not any(base.rules.sets.values()):
-        return
-    before = [one for one in ctx.proxies[: ctx.proxies.index(proxy)] if one.base is base]
+    if base is None or proxy.kind == LISTEN or not any(base.rules.sets.values()):
+        return  # a listen section was refused when it began
+    before = [
+        one
+        for one in ctx.proxies[: ctx.proxies.index(proxy)]
+        if one.base is base and one.kind != LISTEN
+    ]
     front = proxy.is_frontend or any(one.is_frontend for one in before)
     back = proxy.is_backend or any(one.is_backend for one in before)
     if front and back:
@@ -153,6 +185,10 @@ def _check_inherited_rules(ctx: Context, proxy: ProxyDraft) -> None:
         )
 
 
+#: what a proxy may be, so that rules mean it where they name none
+_OWN = ("backend", "frontend", "table")
+
+
 def _check_references(ctx: Context, proxy: ProxyDraft) -> None:
     """Everything that the rules of a proxy name has to exist."""
     for reference in proxy.rules.references:
@@ -160,13 +196,27 @@ def _check_references(ctx: Context, proxy: ProxyDraft) -> None:
         name = reference.name or proxy.name
         if known is None or name in known:
             continue
+        title = reference.title or reference.word
+        sections = ("http-errors", "resolvers")
+        what = f"{reference.kind} section" if reference.kind in sections else reference.kind
+        if reference.name:
+            message = f"unable to find the {what} '{name}'"
+            if reference.kind == "server" and "/" not in name:
+                message += f" in {proxy.title()}"
+            suggestion = nearest(name, known)
+        else:
+            message = f"missing {what} name"
+            if reference.word not in title:
+                message += f" in '{reference.word}'"
+            if reference.kind in _OWN:
+                lacks = "has" if reference.kind == "table" else "is"
+                message += f" ({proxy.title()} {lacks} none itself)"
+            suggestion = None
         ctx.diagnostics.alert(
-            f"unable to find the {reference.kind} '{name}' that is named in '{reference.word}'"
-            if reference.name
-            else f"'{reference.word}' : this proxy is no {reference.kind}, one has to be named",
+            f"'{title}' : {message}",
             reference.location,
             word=reference.word,
-            suggestion=nearest(name, known),
+            suggestion=suggestion,
         )
 
 
@@ -262,8 +312,12 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.monitor_uri is not None and proxy.is_frontend:
         ignored.append("monitor-uri")
         proxy.monitor_uri = None
+    if proxy.cookie is not None and proxy.is_backend:
+        ignored.append("cookie")
+        proxy.cookie = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
+    _warn_of_http_rules(ctx, proxy)
     if proxy.is_frontend and proxy.log_format in ("httplog", "httplog-clf", "httpslog"):
         name = proxy.log_format.partition("-")[0]
         ctx.warn(
@@ -274,6 +328,21 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
         proxy.options -= {"httplog", "httplog-clf", "httpslog"}
         proxy.options.add("tcplog")
         proxy.log_format = "tcplog"
+
+
+def _warn_of_http_rules(ctx: Context, proxy: ProxyDraft) -> None:
+    """Rules about HTTP do nothing in `mode tcp` (see `stream.rules`); of inherited ones nothing is
+    said.
+    """
+    sets = proxy.rules.sets
+    for name in _HTTP_RULES:
+        inherited = 0 if proxy.base is None else len(proxy.base.rules.sets.get(name, ()))
+        own = sets.get(name, [])[inherited:]
+        if own:
+            ctx.warn(
+                own[0].location,
+                f"'{name}' rules ignored for {proxy.title()} as they require HTTP mode",
+            )
 
 
 def _check_ring(ctx: Context, ring: RingDraft) -> None:

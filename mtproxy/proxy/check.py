@@ -53,19 +53,23 @@ class Check:
         "_timeout",
         "_where",
         "expire",
+        "never_local",
         "server",
         "settings",
         "spread",
         "wq_key",
     )
 
-    def __init__(self, server: ServerState, spread: int) -> None:
-        """`spread` is `spread-checks`, in percent of the interval, 0..50."""
+    def __init__(self, server: ServerState, spread: int, *, never_local: bool = False) -> None:
+        """`spread` is `spread-checks`, in percent of the interval, 0..50; `never_local` is
+        `pp2-never-send-local`.
+        """
         settings = server.settings.check
         assert settings is not None
         self.server = server
         self.settings = settings
         self.spread = spread
+        self.never_local = never_local
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
         address = settings.address or server.address
@@ -114,10 +118,13 @@ class Check:
         settings = self.settings.send_proxy
         if settings is None:
             return
-        if settings.version == 2:
-            header = build_v2(None, None, checksum=settings.crc32c)
+        source, destination = peer_text(sock.getsockname()), peer_text(sock.getpeername())
+        if settings.version == 1:
+            header = build_v1(source, destination)
+        elif self.never_local:
+            header = build_v2(source, destination, checksum=settings.crc32c)
         else:
-            header = build_v1(peer_text(sock.getsockname()), peer_text(sock.getpeername()))
+            header = build_v2(None, None, checksum=settings.crc32c)
         sock.send(header)
 
     def _connect(self, ctx: ThreadContext) -> bool:
@@ -209,7 +216,7 @@ def start_checks(
     3.2; verified against 2.6). Called once, before or after the threads start.
     """
     checks = [
-        Check(server, settings.spread_checks)
+        Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
         for backend in backends
         for server in backend.servers
         if server.settings.check is not None

@@ -224,8 +224,23 @@ def _anonymous(reader: RuleReader, word: str) -> AclLine:
             words = reader.words[start : reader.position - 1]
             if not words:
                 raise reader.error(f"'{{ }}' in the '{word}' condition is empty", "{")
+            glued = _glued(words)
+            if glued is not None and "{" in words[words.index(glued) :]:
+                reader.warn(
+                    f"'{reader.title}' : '{glued}' and what follows up to the next '}}' are"
+                    f" patterns of '{words[0]}': put a blank before '}}' if it was to end there"
+                )
             return _parse_line(reader, words)
-    raise reader.error(f"missing closing '}}' in the '{word}' condition", "{")
+    message = f"missing closing '}}' in the '{word}' condition"
+    glued = _glued(reader.words[start:])
+    if glued is not None:
+        raise reader.error(f"{message}: a blank is missing beside the '}}' of '{glued}'", glued)
+    raise reader.error(message, "{")
+
+
+def _glued(words: tuple[str, ...]) -> str | None:
+    """The first word to which a closing brace seems to stick."""
+    return next((one for one in words if len(one) > 1 and "}" in (one[0], one[-1])), None)
 
 
 def _named(reader: RuleReader, name: str) -> str:
@@ -234,6 +249,8 @@ def _named(reader: RuleReader, name: str) -> str:
     if key not in reader.acls:
         words = PREDEFINED.get(name)
         if words is None:
+            if name[0] == "{":
+                raise reader.error(f"a blank is missing behind the '{{' of '{name}'", name)
             prefix = scoped(reader.kind, reader.proxy, "")
             known = [one.removeprefix(prefix) for one in reader.acls if one.startswith(prefix)]
             raise reader.error(

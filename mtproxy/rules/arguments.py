@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.base.units import UnitError, parse_size, parse_time
 from mtproxy.rules.tables import Arg, ArgKind
 from mtproxy.rules.types import Ip4, Ip6, clamp, parse_ip
@@ -230,6 +231,7 @@ def check_variable(text: str) -> str:
             f"invalid variable name '{text}'. A variable name must be start by its scope."
             f" The scope can be {', '.join(repr(one) for one in SCOPES)}",
             word=text,
+            suggestion=f"{near}.{name}" if dot and (near := nearest(scope, SCOPES)) else None,
         )
     if not name:
         raise ConfigError(f"variable name '{text}' has no name behind its scope", word=text)
@@ -239,3 +241,19 @@ def check_variable(text: str) -> str:
                 f"invalid variable name '{text}': character '{char}' is not permitted", word=text
             )
     return text
+
+
+def action_variable(reader: RuleReader, text: str) -> str:
+    """`check_variable` for a name in the parentheses of the action's own word: errors name the
+    statement.
+    """
+    try:
+        return check_variable(text)
+    except ConfigError as error:
+        whole = next((word for word in reader.words if f"({text}" in word), text)
+        raise ConfigError(
+            f"'{reader.title}' : {error.message}",
+            word=whole,
+            suggestion=error.suggestion,
+            offset=whole.find(text),
+        ) from None

@@ -146,7 +146,7 @@ class RuleReader:
 
     def refer(self, kind: str, name: str, word: str) -> None:
         """Note something that has to exist in the whole configuration."""
-        self.references.append(Reference(kind, name, word, self.location, self.proxy))
+        self.references.append(Reference(kind, name, word, self.location, self.proxy, self.title))
 
     def require_http(self, what: str) -> None:
         """Refuse what makes sense in `mode http` alone."""

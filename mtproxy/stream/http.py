@@ -30,7 +30,7 @@ from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
-from mtproxy.stream.request_body import Coming, RequestBody
+from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import Stop
 
@@ -210,7 +210,7 @@ class HttpStream(HttpRules):
         here, leftover = b"", rest
         if not request.usual:
             try:
-                here, leftover, body = self._request_body(request, rest)
+                here, leftover, body = split_body(self, request, rest)
             except BadMessage as e:
                 # a chunk; its place in what has been read is not known
                 e.position = len(head)
@@ -384,27 +384,6 @@ class HttpStream(HttpRules):
         if failed or unread or leftover or conf.nolinger:
             await linger(self)
         return None
-
-    def _request_body(
-        self, request: RequestHead, rest: bytes
-    ) -> tuple[bytes, bytes, Coming | None]:
-        """(what is here of the body and leaves with the head, what is behind the body, what a pump
-        has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
-        """
-        length = request.content_length
-        if request.chunked:
-            reader = ChunkedReader()
-            here = b"".join(reader.relay(rest))
-            self.bytes_uploaded += len(rest) - len(reader.rest)
-            if reader.done:
-                return here, reader.rest, None
-            return here, b"", (b"", UNTIL_CLOSE, reader)
-        if length <= 0:
-            return b"", rest, None
-        if len(rest) >= length:
-            self.bytes_uploaded += length
-            return rest[:length], rest[length:], None
-        return b"", b"", (rest, length, None)
 
     async def _respond(
         self, request: RequestHead, response: ResponseHead, received: bytes, rest: bytes

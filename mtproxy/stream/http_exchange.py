@@ -119,8 +119,11 @@ class HttpExchange(Stream):
         return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
-        """`option forwardfor` of the backend, else of the frontend (manual 4.2)."""
-        option = self.bconf.forwardfor or self.conf.forwardfor
+        """`option forwardfor` of the backend, else of the frontend; what either side excepts gets
+        no header (manual 4.2).
+        """
+        front = self.conf.forwardfor
+        option = self.bconf.forwardfor or front
         assert option is not None
         if option.if_none or (self.conf.forwardfor_if_none and self.bconf.forwardfor is None):
             for header in request.headers:
@@ -129,15 +132,16 @@ class HttpExchange(Stream):
         # Rules may change the address, and each backend has its option.
         known = self.forwardfor_line
         if known is None or known[0] is not option or known[1] != self.client_ip:
-            line = _address_line(option, self.client_ip)
+            line = _address_line(option, front, self.client_ip)
             known = self.forwardfor_line = (option, self.client_ip, line)
         return known[2]
 
     def _originalto(self) -> bytes:
-        """`option originalto` of the backend, else of the frontend (manual 4.2)."""
-        option = self.bconf.originalto or self.conf.originalto
+        """`option originalto`, likewise."""
+        front = self.conf.originalto
+        option = self.bconf.originalto or front
         assert option is not None
-        return _address_line(option, self.dst_ip)
+        return _address_line(option, front, self.dst_ip)
 
     def _send_head(self, sconn: Connection, head: bytes) -> None:
         """Send a whole request; what the kernel does not take at once leaves through a pump."""
@@ -436,9 +440,13 @@ class HttpExchange(Stream):
         task.queue = self.ctx.normal
 
 
-def _address_line(option: ForwardFor, ip: str) -> bytes:
-    """The header line that tells an address; empty where the option excepts it."""
+def _address_line(option: ForwardFor, front: ForwardFor | None, ip: str) -> bytes:
+    """The header line that tells an address; empty where the option, or the frontend's, excepts
+    it.
+    """
     if ip == "unix" or _in_network(ip, option.except_net):
+        return b""
+    if front is not None and _in_network(ip, front.except_net):
         return b""
     return option.header + b": " + ip.encode() + b"\r\n"
 

@@ -106,6 +106,8 @@ class HttpRules(HttpExchange):
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             self._leave_request()
+            if route.incompatible:
+                raise Stop(500, "IR")
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:

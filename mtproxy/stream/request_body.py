@@ -17,6 +17,7 @@ from mtproxy.http.errors import BadMessage
 from mtproxy.http.headers import K_EXPECT
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.sched.tasklet import park
+from mtproxy.stream.pump import UNTIL_CLOSE
 from mtproxy.stream.stream import Stop
 
 if TYPE_CHECKING:
@@ -74,6 +75,28 @@ class RequestBody:
         if reader.done:
             self.rest = reader.rest
             self.coming = None
+
+
+def split_body(
+    stream: HttpRules, request: RequestHead, rest: bytes
+) -> tuple[bytes, bytes, Coming | None]:
+    """(what is here of the body and leaves with the head, what is behind the body, what a pump
+    has to read). Raises BadMessage for bad chunks, so that no server hears of such a request.
+    """
+    length = request.content_length
+    if request.chunked:
+        reader = ChunkedReader()
+        here = b"".join(reader.relay(rest))
+        stream.bytes_uploaded += len(rest) - len(reader.rest)
+        if reader.done:
+            return here, reader.rest, None
+        return here, b"", (b"", UNTIL_CLOSE, reader)
+    if length <= 0:
+        return b"", rest, None
+    if len(rest) >= length:
+        stream.bytes_uploaded += length
+        return rest[:length], rest[length:], None
+    return b"", b"", (rest, length, None)
 
 
 async def wait_for_body(

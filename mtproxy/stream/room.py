@@ -83,29 +83,37 @@ class FrontRoom:
         self.plain = self.route.plain and not self.ruled
 
     def route_to(self, name: str | None) -> Route:
-        """The way to a backend; to nowhere where there is none of that name (and mode)."""
+        """The way to a backend; to nowhere where there is none of that name and mode."""
         route = self.routes.get(name)
         if route is None:
             room = self.room
             backend = bconf = back = None
-            own = False
+            own = incompatible = False
             if name is not None:
                 backend = room.backends.get(name)
                 bconf = room.confs.get(name)
+                if backend is not None and backend.settings.mode != self.frontend.settings.mode:
+                    backend = bconf = None
+                    incompatible = True
                 own = backend is not None and backend.settings is self.frontend.settings
                 if backend is not None and not own:
                     back = room.back_rules.get(name)
             route = Route(self.conf, self.rules, backend, bconf, back, own=own)
+            route.incompatible = incompatible
             self.routes[name] = route
         return route
 
     def choose(self, rules: SideRules, view: View) -> Route:
-        """The way that the first `use_backend` line that holds names, else the default one."""
+        """The way that the first `use_backend` line that holds names, else the default one.
+
+        A backend of another mode is not passed over for the default one: the way leads nowhere.
+        """
         for choice in rules.use_backend:
             name = choice.chosen(view)
             if name is not None:
                 chosen = self.route_to(name)
-                return chosen if chosen.backend is not None else self.route
+                found = chosen.backend is not None or chosen.incompatible
+                return chosen if found else self.route
         return self.route
 
     def refused(self, ctx: ThreadContext, error: OSError) -> None:

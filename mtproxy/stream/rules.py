@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.base.ruleset import ProxyRules
 from mtproxy.rules.acl import FAIL, MISS
 from mtproxy.rules.keeping import build_keeper
 from mtproxy.rules.verdict import ACCEPT, MISSING, Verdict, Wait
@@ -17,7 +18,7 @@ from mtproxy.rules.verdict import ACCEPT, MISSING, Verdict, Wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mtproxy.base.ruleset import Choice, ProxyRules
+    from mtproxy.base.ruleset import Choice
     from mtproxy.http.h1_response import ResponseHead
     from mtproxy.proxy.backend import Backend
     from mtproxy.rules.build import Build, BuiltRule
@@ -75,11 +76,13 @@ class SideRules:
         self.session = build.rules(rules, "tcp-request session")
         self.content = build.rules(rules, "tcp-request content")
         self.res_content = build.rules(rules, "tcp-response content")
-        self.request = build.rules(rules, "http-request")
+        #: without `mode http` rules about HTTP are ignored
+        http = rules if build.proxy.mode == "http" else ProxyRules()
+        self.request = build.rules(http, "http-request")
         #: behind `request`, even where that was left by `allow`
-        self.redirect = build.rules(rules, "redirect")
-        self.response = build.rules(rules, "http-response")
-        self.after = build.rules(rules, "http-after-response")
+        self.redirect = build.rules(http, "redirect")
+        self.response = build.rules(http, "http-response")
+        self.after = build.rules(http, "http-after-response")
         self.use_backend = tuple(BuiltChoice(choice, build) for choice in rules.use_backend)
         self.use_server = tuple(BuiltChoice(choice, build) for choice in rules.use_server)
         self.persist = tuple((force, build.condition(test)) for force, test in rules.persist)
@@ -97,6 +100,7 @@ class Route:
     `ruled`: rules of either side look at every request. `plain`: request heads go on as they came;
     `usual`: complete responses do, and their connection then waits for the next request.
     `response` and `after` are the rule sets in their order: the backend's, then the frontend's.
+    `incompatible`: the name is that of a backend of another mode, so the way leads nowhere.
     """
 
     __slots__ = (
@@ -104,6 +108,7 @@ class Route:
         "backend",
         "bconf",
         "changes_responses",
+        "incompatible",
         "known",
         "own",
         "plain",
@@ -132,6 +137,7 @@ class Route:
         self.bconf = bconf
         self.rules = back
         self.own = own
+        self.incompatible = False
         self.ruled = (
             front is not None
             or back is not None

@@ -57,6 +57,13 @@ OTHER_MEANS = {
         "converter/sha2.vtc",
     }
 }
+#: tests in which one client's idle server connection has to serve the next client: here such a
+#: connection belongs to a thread, so they are run on one CPU, where there is one thread
+ONE_CPU = {
+    "connection/http_reuse_aggressive.vtc",
+    "connection/http_reuse_always.vtc",
+    "connection/http_reuse_safe.vtc",
+}
 #: test types that HAProxy's own runner takes when it is not told otherwise
 _TYPES = ("default", "bug", "devel", "slow")
 
@@ -252,6 +259,8 @@ class Runner:
         )
         command = [self.varnishtest, "-b", "2097152", "-k", "-t", f"{seconds:g}", "-L", str(path)]
         start = time.monotonic()
+        if name in ONE_CPU:
+            command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *command]
         process = subprocess.Popen(
             command,
             cwd=self.suite,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 _RESTRICT = "option http-restrict-req-hdr-names is not supported yet: refused at load"
-_PROXY = "the PROXY protocol is not supported yet: refused at load"
 _CHECKCACHE = "option checkcache is not supported yet: refused at load"
 _CASE = "header names keep the lower case they are sent in: h1-case-adjust is not supported yet"
 _LAX = "relaxed parsing is not supported: such messages are refused"
@@ -64,9 +63,6 @@ DIFFERENCES: Final[dict[str, str]] = {
     "bodies/restrict names reject": _RESTRICT,
     "bodies/restrict names preserve": _RESTRICT,
     "errors_at_load/frontend: option http-restrict-req-hdr-names delete": _RESTRICT,
-    "errors_at_load/frontend: tcp-request connection expect-proxy layer4": _PROXY,
-    "tcp_rules/PROXY v1 expected": _PROXY,
-    "tcp_rules/PROXY v1 not sent": _PROXY,
     "cookies/checkcache": _CHECKCACHE,
     "cookies/checkcache no-cache": _CHECKCACHE,
     "errors_at_load/backend: option checkcache": _CHECKCACHE,

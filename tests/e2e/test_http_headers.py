@@ -56,6 +56,27 @@ def test_forwardfor_except(proxy, origin: Origin) -> None:
     assert values(answer.body, "x-forwarded-for") == [b"127.0.0.1"]
 
 
+def test_what_the_frontend_excepts_the_backend_does_too(proxy, origin: Origin) -> None:
+    """The manual's own example: each side may except addresses, whoever adds the header."""
+    config = http(
+        origin.port,
+        fe="option forwardfor except 127.0.0.1\noption originalto except 10.0.0.0/8\n"
+        "http-request set-src hdr(x-from)\nhttp-request set-dst hdr(x-to)",
+        be="option forwardfor header X-Client except 10.0.0.9\noption originalto header X-Where",
+    )
+    wire = proxy(config).connect()
+    for source, target, client, where in [
+        ("127.0.0.1", "10.1.2.3", [], []),
+        ("192.0.2.9", "192.0.2.8", [b"192.0.2.9"], [b"192.0.2.8"]),
+        ("10.0.0.9", "127.0.0.1", [], [b"127.0.0.1"]),
+    ]:
+        answer = wire.request(f"GET /head HTTP/1.1\nhost: a\nx-from: {source}\nx-to: {target}")
+        assert values(answer.body, "x-client") == client
+        assert values(answer.body, "x-where") == where
+        assert values(answer.body, "x-forwarded-for") == []
+        assert values(answer.body, "x-original-to") == []
+
+
 def test_originalto(proxy, origin: Origin) -> None:
     wire = proxy(http(origin.port, fe="option originalto")).connect()
     answer = wire.request("GET /head HTTP/1.1\nhost: a\nx-original-to: 192.0.2.1")

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from mtproxy.testing.configs import http
+from mtproxy.testing.configs import http, tcp
 from mtproxy.testing.origin import Origin
+from mtproxy.testing.waiting import wait_until
 from mtproxy.testing.wire import Wire
 
 
@@ -98,14 +99,74 @@ def test_a_python_function_answers(proxy, origin: Origin, tmp_path, monkeypatch)
         "    return 200, [(b'X-Path', view.request.target)], b'hello'\n"
         "def bad(view):\n"
         "    return 200, [(b'X', b'a\\r\\nb: c')], b''\n"
+        "def deep(view):\n"
+        "    try:\n"
+        "        {}['inner']\n"
+        "    except KeyError:\n"
+        "        raise RuntimeError('outer')\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     rules = (
         "http-request use-service python.hello_service.hello if { path /hello }\n"
-        "http-request use-service python.hello_service.bad if { path /bad }"
+        "http-request use-service python.hello_service.bad if { path /bad }\n"
+        "http-request use-service python.hello_service.deep if { path /deep }"
     )
-    wire = proxy(http(origin.port, fe=rules)).connect()
+    running = proxy(http(origin.port, fe=rules))
+    wire = running.connect()
     answer = wire.request("GET /hello HTTP/1.1\nhost: a")
     assert (answer.status, answer.body, answer.get("x-path")) == (200, b"hello", b"/hello")
     assert wire.request("GET /bad HTTP/1.1\nhost: a").status == 500
+    told = wait_until(lambda: "is no header" in (out := running.output()) and out, "the report")
+    # the proxy's own way of ending a request is no part of it
+    assert "During handling" not in told
+    assert wire.request("GET /deep HTTP/1.1\nhost: a").status == 500
+    told = wait_until(lambda: "RuntimeError" in (out := running.output()) and out, "the report")
+    assert told.count("During handling") == 1
+    assert told.index("KeyError: 'inner'") < told.index("RuntimeError: outer")
+    assert "Stop" not in told
     assert wire.request("GET /head HTTP/1.1\nhost: a").status == 200
+
+
+def test_a_chosen_backend_of_another_mode_gets_nothing(proxy, origin: Origin) -> None:
+    """The name is known when a request is there only: then it is an error of the proxy."""
+    more = f"""
+backend bytes
+    mode tcp
+    server s1 127.0.0.1:{origin.port}
+"""
+    running = proxy(http(origin.port, fe="use_backend %[path,field(2,/)]") + more)
+    # HAProxy notes a 500, too, but says nothing to the client
+    if running.program == "mtproxy":
+        assert running.connect().request("GET /bytes HTTP/1.1\nhost: a").status == 500
+    assert running.connect().request("GET /head HTTP/1.1\nhost: a").status == 200
+    assert running.stat("bytes", "s1")["stot"] == "0"
+
+
+@pytest.mark.only("mtproxy")
+def test_bytes_do_not_become_http_at_a_chosen_backend(proxy, origin: Origin) -> None:
+    """An upgrade from TCP to HTTP is not to be had: its rules would be passed over otherwise."""
+    more = f"""
+backend pages
+    mode http
+    http-request deny
+    server s1 127.0.0.1:{origin.port}
+"""
+    lines = (
+        "tcp-request inspect-delay 60s\ntcp-request content accept if { req.len gt 0 }\n"
+        "use_backend %[req.payload(5,5)]"
+    )
+    running = proxy(tcp(origin.port, fe=lines) + more)
+    wire = running.connect()
+    wire.send(b"GET /pages HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert wire.read_to_end() == b""
+    wire = running.connect()
+    assert wire.request("GET /head? HTTP/1.1\nhost: a").status == 200
+    assert running.stat("pages", "s1")["stot"] == "0"
+
+
+def test_rules_of_http_do_not_run_in_tcp(proxy, origin: Origin) -> None:
+    rules = "http-request deny\nhttp-response deny\nhttp-after-response set-header x y"
+    more = "\nredirect location /other"
+    wire = proxy(tcp(origin.port, fe=rules + more, be=rules + more)).connect()
+    answer = wire.request("GET /head HTTP/1.1\nhost: a")
+    assert (answer.status, answer.get("x")) == (200, None)

@@ -559,6 +559,18 @@ def test_health_checks_send_it_too(proxy, serve, words, version) -> None:
     assert running.server_status("be", "s1") == "UP"
 
 
+def test_health_checks_that_say_who_they_are(proxy, serve) -> None:
+    """`pp2-never-send-local`: a check is a client like any other."""
+    got: list[bytes] = []
+    server = serve(lambda wire: got.append(ends(wire)))
+    head = "global\n    pp2-never-send-local\n" + HTTP
+    proxy(http(server.port, head=head, server="check inter 200ms send-proxy-v2"))
+    data = wait_until(lambda: [one for one in got if one], "a check that was not cut off")[0]
+    host = socket.inet_aton("127.0.0.1")
+    assert data[:24] == v2(0x21, 0x11, bytes(12))[:16] + host + host
+    assert data[26:] == struct.pack("!H", server.port)
+
+
 def test_a_chain(proxy, serve, sink, tmp_path) -> None:
     """What one listener sends another one reads, says in its log and passes on."""
     headers: list[bytes] = []

@@ -9,6 +9,7 @@ reported, and the client gets a 500.
 from __future__ import annotations
 
 import importlib
+import sys
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -41,14 +42,28 @@ class ServiceReply(Reply):
         self.function = function
 
     def message(self, view: View) -> Message | None:
+        outer = sys.exception()
         try:
             status, fields, body = self.function(view)
             headers = [_header(name, value) for name, value in fields]
             headers.append(make_header(b"content-length", b"%d" % len(body)))
             return Message(status, _reason(status), headers, body)
-        except Exception:  # noqa: BLE001  # somebody else's code: reported, answered with 500
-            say("alert", f"service {self.name} failed:\n{traceback.format_exc()}")
+        except Exception as error:  # noqa: BLE001  # somebody else's code: reported, answered with 500
+            say("alert", f"service {self.name} failed:\n{_told(error, outer)}")
             return None
+
+
+def _told(error: Exception, outer: BaseException | None) -> str:
+    """The traceback with what the service itself handled, but not with `outer`, which was being
+    handled when the service was called: the proxy's own affair.
+    """
+    left: list[BaseException] = [error]
+    while left:
+        one = left.pop()
+        if one.__context__ is outer:
+            one.__context__ = None
+        left += [inner for inner in (one.__cause__, one.__context__) if inner is not None]
+    return "".join(traceback.format_exception(error))
 
 
 def _header(name: bytes, value: bytes) -> Header:

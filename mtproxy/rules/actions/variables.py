@@ -8,7 +8,7 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import Assignment, Expression, Format
 from mtproxy.rules import variables
-from mtproxy.rules.arguments import check_variable
+from mtproxy.rules.arguments import action_variable
 from mtproxy.rules.converters.variables import wrong_condition
 from mtproxy.rules.logformat.strings import PLAIN, parse_format
 from mtproxy.rules.tables import Action
@@ -35,7 +35,7 @@ _SETS = frozenset(
 def parse_name(reader: RuleReader, *, conditions: bool = True) -> tuple[str, tuple[str, ...]]:
     """`name[,condition...]` in the parentheses of the action's word. Raises ConfigError."""
     name, *words = (reader.argument or "").split(",")
-    name = check_variable(name)
+    name = action_variable(reader, name)
     found: list[str] = []
     for word in words:
         if not word:

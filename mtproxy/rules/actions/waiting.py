@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtproxy.base.ruleset import Expression
 from mtproxy.rules import variables
-from mtproxy.rules.arguments import check_variable
+from mtproxy.rules.arguments import action_variable
 from mtproxy.rules.tables import Action
 from mtproxy.rules.types import Type
 from mtproxy.rules.verdict import Verdict, Wait
@@ -75,7 +75,7 @@ def _parse_resolve(reader: RuleReader) -> Lookup:
         raise reader.unknown(words[2], ("ipv4", "ipv6"))
     reader.refer("resolvers", words[1], words[1])
     prefer = words[2] if len(words) == 3 else "ipv6"
-    return Lookup(check_variable(words[0]), words[1], prefer, reader.expression(Type.STR))
+    return Lookup(action_variable(reader, words[0]), words[1], prefer, reader.expression(Type.STR))
 
 
 def _build_resolve(args: Lookup, build: Build) -> Act:

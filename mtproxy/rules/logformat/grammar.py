@@ -252,7 +252,10 @@ class _Reader:
         self.out.append(Field(name, flags, start, label, kind))
 
     def _sample(self, start: int, at: int, flags: Flags, label: str, kind: str) -> int:
-        end = expression_end(self.text, at)
+        try:
+            end = expression_end(self.text, at)
+        except _UnclosedError as error:
+            raise FormatError(str(error), start, self.text[at:]) from None
         word = self.text[at:end]
         if self.text[end : end + 1] != "]":
             rest = self.text[end : end + 1]
@@ -271,20 +274,26 @@ def expression_end(text: str, at: int) -> int:
     """Where the expression that begins at `at` ends: at the first character that is none of it.
 
     Names and commas; between parentheses anything, quotes and backslashes as in arguments.
+    Raises _UnclosedError.
     """
     while at < len(text):
         found = _NAME.match(text, at)
         assert found is not None
         at = found.end()
         if text[at : at + 1] == "(":
-            at = _arguments_end(text, at + 1)
+            at = _arguments_end(text, at + 1, found[0])
         if text[at : at + 1] != ",":
             return at
         at += 1
     return at
 
 
-def _arguments_end(text: str, at: int) -> int:
+class _UnclosedError(ValueError):
+    """A parenthesis, or a quote in it, goes on to the end of the text."""
+
+
+def _arguments_end(text: str, at: int, name: str) -> int:
+    begin = at
     quote = ""
     while at < len(text):
         char = text[at]
@@ -298,4 +307,6 @@ def _arguments_end(text: str, at: int) -> int:
             quote = char
         elif char == ")":
             return at
-    return len(text)
+    raise _UnclosedError(
+        f"missing closing {'quote' if quote else "')'"} after '{name}(' in '{name}({text[begin:]}'"
+    )

@@ -19,6 +19,8 @@ def said(tmp_path: Path, text: str) -> str:
     ("rule", "heir", "what"),
     [
         ("http-request allow", "defaults e from d", "defining TCP/HTTP rules"),
+        ("http-request allow", "listen l from d\n bind :1", "defining TCP/HTTP rules"),
+        ("tcp-request content accept", "listen l from d\n bind :1", "defining TCP/HTTP rules"),
         ("tcp-request connection accept", "backend b from d", "'tcp-request connection' or"),
         ("tcp-request session accept", "backend b from d", "'tcp-request session' rules"),
         ("tcp-response content accept", "frontend f from d\n bind :1", "'tcp-response content'"),
@@ -32,6 +34,7 @@ def test_not_every_section_may_begin_with_rules(
     assert f"a {kind} section cannot inherit from a defaults section" in text
     assert what in text
     assert "t.cfg:1)" in text
+    assert "frontends and backends cannot inherit" not in text
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_bytes_of_a_key(read, kind: str, length: int) -> None:  # type: ignore[n
         ("stick on", "expects a sample fetch"),
         ("stick on src table", "expects the name of a table"),
         ("stick on src table x", "unable to find the table 'x'"),
-        ("stick on src", "this proxy is no table"),
+        ("stick on src", "'stick on' : missing table name (backend 'b' has none itself)"),
         ("stick on src table t foo", "not 'foo'"),
         ("stick on res.hdr(a) table t", "not available here"),
         ("stick on bool(1) table t", "cannot be a key of stick-table 't' of type ip"),
@@ -107,7 +107,7 @@ def test_bytes_of_a_key(read, kind: str, length: int) -> None:  # type: ignore[n
         ("http-request track-sc0 bool(1) table t", "cannot be a key of stick-table 't'"),
         ("http-request deny if { src_conn_cnt(x) gt 1 }", "unable to find the table 'x'"),
         ("http-request deny if { src,in_table(x) }", "unable to find the table 'x'"),
-        ("http-request deny if { src_conn_cnt gt 1 }", "this proxy is no table"),
+        ("http-request deny if { src_conn_cnt gt 1 }", "missing table name in 'src_conn_cnt'"),
     ],
 )
 def test_faults(read, line: str, message: str) -> None:  # type: ignore[no-untyped-def]

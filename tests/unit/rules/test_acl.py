@@ -132,6 +132,9 @@ def test_patterns_and_flags(tmp_path: Path) -> None:
         ("acl a always_true -m ip x", "matching method 'ip' cannot be used with", 24),
         ("acl a path -f FILE -M -f FILE", "already used as one column file", None),
         ("http-request deny if { path", "missing closing '}'", 24),
+        ("http-request deny if { path /}", "is missing beside the '}' of '/}'", 31),
+        ("http-request deny if { path / }or { path }x", "beside the '}' of '}or'", 33),
+        ("http-request deny if {path / }", "a blank is missing behind the '{' of '{path'", 24),
         ("http-request deny if nosuch", "no such ACL : 'nosuch'", 24),
         ("http-request deny if { }", "is empty", 24),
     ],
@@ -188,3 +191,10 @@ def test_a_warning_for_what_never_matches(tmp_path: Path) -> None:
         "  acl a path_beg\n  acl b path_beg --\n  acl c always_true\n  acl d hdr (host) x",
     )
     assert [text.partition(" : ")[0] for text in warnings] == ["'acl a'", "'acl d'"]
+
+
+def test_a_brace_without_its_blank_makes_patterns_of_what_follows(tmp_path: Path) -> None:
+    _, warnings = _rules(tmp_path, "  http-request deny if { path /} or { path /b }")
+    assert [one for one in warnings if "'/}' and what follows up to the next '}'" in one]
+    _, warnings = _rules(tmp_path, "  http-request deny if { path_reg ^/a{2} } or { path /b }")
+    assert warnings == []

@@ -212,6 +212,7 @@ def test_converters(build: Any, view: Any) -> None:
     ("words", "message"),
     [
         (("set-var(foo.a)", "int(1)"), "invalid variable name 'foo.a'"),
+        (("set-var(txm.a)", "int(1)"), "set-var' : invalid variable name 'txm.a'"),
         (("set-var(txn.a-b)", "int(1)"), "'-' is not permitted"),
         (("set-var(txn.a,ifexist)", "int(1)"), 'unknown condition "ifexist"'),
         (("unset-var(txn.a,ifexists)",), "unset-var does not expect parameters"),
