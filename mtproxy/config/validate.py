@@ -22,6 +22,7 @@ from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbe
 from mtproxy.config.keywords_capture import check_cookie_capture
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
+from mtproxy.rules.places import reads_bytes
 
 #: addresses that have no port
 _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
@@ -285,8 +286,20 @@ def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:
 
 
 def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
-    """What needs `mode http` is ignored elsewhere, with a warning."""
+    """What needs `mode http` is ignored elsewhere, and what needs bytes there, with a warning."""
     if proxy.mode == "http":
+        rules = proxy.rules
+        conditions = [rule.condition for one in rules.sets.values() for rule in one]
+        conditions += [one.condition for one in (*rules.use_backend, *rules.use_server)]
+        conditions += [one.condition for one in rules.stick]
+        for condition in conditions:
+            word = None if condition is None else reads_bytes(condition, rules.acls)
+            if condition is not None and word is not None:
+                ctx.warn(
+                    condition.location,
+                    f"{proxy.title()}: L6 sample fetch '{word}' is ignored on HTTP proxies,"
+                    " which show no raw bytes",
+                )
         return
     title = proxy.title()
     ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]

@@ -1,4 +1,5 @@
-"""ACLs that cannot match where a condition stands: HAProxy warns, and so do we.
+"""ACLs that cannot match where a condition stands: HAProxy warns, and so do we. So do fetches of
+bytes in `mode http`.
 
 The fetch of such an ACL has nothing to read there (`points`), so it never matches: it is not even
 evaluated. Main thread, at load.
@@ -6,10 +7,12 @@ evaluated. Main thread, at load.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mtproxy.base.ruleset import AclLine, Term
+from mtproxy.base.ruleset import AclLine, Condition, Expression, Term
 from mtproxy.rules import lookup
+from mtproxy.rules.points import Need
 
 if TYPE_CHECKING:
     from mtproxy.rules.reader import RuleReader
@@ -43,6 +46,22 @@ def term(reader: RuleReader, acl: str | AclLine, *, negated: bool) -> Term:
             )
         reader.warn(message)
     return Term(acl, negated, dead)
+
+
+def looks_at_bytes(expression: Expression) -> bool:
+    """Whether it reads bytes as they come (HAProxy's L6), of which HTTP shows none."""
+    needs = lookup.fetches()[expression.fetch.name].needs
+    return bool(needs & (Need.REQ_BYTES | Need.RES_BYTES))
+
+
+def reads_bytes(condition: Condition, acls: Mapping[str, Sequence[AclLine]]) -> str | None:
+    """The first fetch of a condition that `looks_at_bytes`; None if there is none."""
+    for suite in condition.suites:
+        for one in suite:
+            for line in [one.acl] if isinstance(one.acl, AclLine) else acls.get(one.acl, ()):
+                if looks_at_bytes(line.expression):
+                    return _keyword(line)
+    return None
 
 
 def _usable(reader: RuleReader, line: AclLine) -> bool:

@@ -42,6 +42,7 @@ from mtproxy.rules.logformat.grammar import (
     Sample,
     parse_pieces,
 )
+from mtproxy.rules.places import looks_at_bytes
 from mtproxy.rules.types import Binary, Type
 
 if TYPE_CHECKING:
@@ -79,9 +80,12 @@ def parse_format(
     def expression(word: str, _at: int) -> Expression:
         inner = replace(reader, words=(word,), position=0, point=point, argument=None)
         try:
-            return parse_expression(inner)
+            found = parse_expression(inner)
         except ConfigError as error:
             raise _inside(error, text, word) from None
+        if reader.mode == "http" and looks_at_bytes(found):
+            reader.warn(f"L6 sample fetch <{word}> ignored in HTTP log-format string.")
+        return found
 
     try:
         pieces = parse_pieces(

@@ -64,3 +64,27 @@ def test_rules_of_defaults_are_for_one_kind_of_proxy(tmp_path: Path) -> None:
     assert found[0].startswith("frontends and backends cannot inherit from the same defaults")
     found = messages(tmp_path, text.replace("backend b from d\n server s 127.0.0.1:1\n", ""))
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("tcp-request content accept if { req.ssl_hello_type 1 }", True),
+        ("tcp-request content accept if later", True),
+        ("tcp-request content accept if REQ_CONTENT", True),
+        ("use_backend b if RDP_COOKIE", True),
+        ("http-request set-header a %[req.len]", True),
+        ("unique-id-format %[req.len]", True),
+        ("tcp-request content accept if WAIT_END", False),
+        ("http-request allow if { req.body -m found }", False),
+        ("http-request set-var(txn.a) req.len", False),
+    ],
+)
+@pytest.mark.parametrize("mode", ["http", "tcp"])
+def test_what_looks_for_bytes_is_told_that_http_has_none(
+    tmp_path: Path, line: str, warned: bool, mode: str
+) -> None:
+    acl = "acl later always_false\n acl later req.len 3"
+    text = f"{FRONT} mode {mode}\n {acl}\n {line}\nbackend b\n mode {mode}\n server s 127.0.0.1:1\n"
+    found = [m for m in messages(tmp_path, text) if "L6 sample fetch" in m]
+    assert bool(found) is (warned and mode == "http")
