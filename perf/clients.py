@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 from mtproxy.testing.program import find_tool
 from mtproxy.testing.wire import as_wire, connect
@@ -32,13 +33,26 @@ class BadLoad(RuntimeError):
     """The client saw errors: such a round says nothing about speed."""
 
 
-def wrk(port: int, path: str, *, seconds: float, connections: int, threads: int = 1) -> Load:
-    """Keep-alive GETs. Raises BadLoad when an answer was not 2xx or a connection broke."""
+def wrk(
+    port: int,
+    path: str,
+    *,
+    seconds: float,
+    connections: int,
+    threads: int = 1,
+    script: Path | None = None,
+) -> Load:
+    """Keep-alive GETs. Raises BadLoad when an answer was not 2xx or a connection broke.
+
+    `script` is a Lua file that makes the requests.
+    """
     tool = find_tool("wrk")
     if tool is None:
         raise FileNotFoundError("wrk is not installed: run .ci/need wrk")
     url = f"http://127.0.0.1:{port}{path}"
     command = [tool, f"-t{threads}", f"-c{connections}", f"-d{max(1, round(seconds))}s"]
+    if script is not None:
+        command += ["-s", str(script)]
     done = subprocess.run([*command, "--latency", url], capture_output=True, text=True, check=False)
     text = done.stdout
     total = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s|m)", text)

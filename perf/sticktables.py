@@ -2,14 +2,17 @@
 
 wrk's keep-alive requests through the proxy to nginx, as in `http`, with the rules that people use
 against floods: the client's address is tracked, and a request is denied where its rate is above a
-limit (which the load never reaches). All clients have one address, hence one entry that all threads
-want for every request: the worst case of a shared table.
+limit (which the load never reaches). `limited`: all clients have one address, hence one entry that
+all threads want for every request, the worst case of a shared table. `sources`: 1,000 addresses in
+turn, told by a header, as behind another proxy.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from contextlib import ExitStack
+from pathlib import Path
 
 from mtproxy.testing import procfs
 from mtproxy.testing.nginx import Nginx
@@ -32,10 +35,22 @@ from perf.suite import (
 #: what the issue of threads that share a table may cost
 MOST_THREADS_COST = 1.1
 
+SOURCES = 1000
+_SCRIPT = f"""
+local n = 0
+request = function()
+    n = (n + 1) % {SOURCES}
+    wrk.headers["X-Client"] = "10.1." .. math.floor(n / 250) .. "." .. (n % 250)
+    return wrk.format()
+end
+"""
 _RULES = """
     stick-table type ip size 100k expire 60s store http_req_rate(10s)
     http-request track-sc0 src
     http-request deny deny_status 429 if { sc_http_req_rate(0) gt 4000000000 }"""
+
+
+_BY_HEADER = _RULES.replace("track-sc0 src", "track-sc0 req.hdr_ip(x-client)")
 
 
 def config(origin_port: int, threads: int, rules: str = _RULES) -> str:
@@ -62,10 +77,13 @@ def sticktables(options: argparse.Namespace, say: Say) -> Outcome:
         f"{name} {kind} nbthread {n}": (program, n, rules)
         for n in options.threads
         for name, program in zip(names, programs, strict=True)
-        for kind, rules in (("plain", ""), ("limited", _RULES))
+        for kind, rules in (("plain", ""), ("limited", _RULES), ("sources", _BY_HEADER))
     }
     with ExitStack() as stack:
         origin = stack.enter_context(Nginx())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mtproxy-perf-")))
+        script = folder / "sources.lua"
+        script.write_text(_SCRIPT)
         running: dict[str, Program] = {}
         for variant, (program, threads, rules) in variants.items():
             proxy = Program(program, config(origin.port, threads, rules))
@@ -76,7 +94,11 @@ def sticktables(options: argparse.Namespace, say: Say) -> Outcome:
             proxy = running[variant]
             before = procfs.cpu_seconds(proxy.pid)
             load = clients.wrk(
-                proxy.port(), "/small", seconds=options.seconds, connections=CONNECTIONS
+                proxy.port(),
+                "/small",
+                seconds=options.seconds,
+                connections=CONNECTIONS,
+                script=script if " sources " in variant else None,
             )
             spent = procfs.cpu_seconds(proxy.pid) - before
             return {"CPU": spent / load.requests * 1e6, "rate": load.requests / load.seconds}
@@ -101,9 +123,10 @@ def sticktables(options: argparse.Namespace, say: Say) -> Outcome:
             )
         )
     if {1, 2} <= set(options.threads):
-        for name, asked in ((theirs, None), (ours, MOST_THREADS_COST)):
-            one, two = f"{name} limited nbthread 1", f"{name} limited nbthread 2"
-            ratios.append(compare(f"CPU of {name}: 2 threads / 1", two, one, asked))
+        for name, bound in ((theirs, None), (ours, MOST_THREADS_COST)):
+            for kind, asked in (("sources", bound), ("limited", None)):
+                one, two = (f"{name} {kind} nbthread {n}" for n in (1, 2))
+                ratios.append(compare(f"CPU of {name}, {kind}: 2 threads / 1", two, one, asked))
     settings: dict[str, object] = {
         "connections": CONNECTIONS,
         "rounds": options.rounds,
@@ -114,7 +137,7 @@ def sticktables(options: argparse.Namespace, say: Say) -> Outcome:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    add_seconds(parser, 4)
+    add_seconds(parser, 2)
     add_programs(parser)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="nbthread (1 2)")
 
