@@ -10,7 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-from mtproxy.testing.program import find_tool
+from mtproxy.testing import procfs
+from mtproxy.testing.program import Program, find_tool
 from mtproxy.testing.wire import as_wire, connect
 
 
@@ -116,3 +117,12 @@ def download(
     if errors:
         raise BadLoad(f"a download failed: {errors[0]!r}") from errors[0]
     return sum(counts) * size, time.monotonic() - start
+
+
+def wrk_cost(
+    proxy: Program, *, seconds: float, connections: int, script: Path | None = None
+) -> tuple[Load, float]:
+    """The load of wrk on /small through `proxy`, and the proxy's CPU time per request (us)."""
+    before = procfs.cpu_seconds(proxy.pid)
+    load = wrk(proxy.port(), "/small", seconds=seconds, connections=connections, script=script)
+    return load, (procfs.cpu_seconds(proxy.pid) - before) / load.requests * 1e6

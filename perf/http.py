@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from contextlib import ExitStack
 
-from mtproxy.testing import procfs
 from mtproxy.testing.nginx import Nginx
 from mtproxy.testing.program import Program
 from perf import clients
@@ -32,7 +31,7 @@ LEAST_RATE = 0.65
 MOST_THREADS_COST = 1.1
 
 
-def http_config(origin_port: int, sink_port: int, threads: int) -> str:
+def http_config(origin_port: int, sink_port: int, threads: int, rules: str = "") -> str:
     """The configuration that both programs get, word for word."""
     return f"""
 global
@@ -45,7 +44,7 @@ defaults
     {TIMEOUTS}
 frontend fe
     bind "fd@${{fe}}"
-    default_backend be
+{rules}    default_backend be
 backend be
     balance roundrobin
     server s1 127.0.0.1:{origin_port}
@@ -75,15 +74,12 @@ def http(options: argparse.Namespace, say: Say) -> Outcome:
 
         def measure(variant: str) -> dict[str, float]:
             nonlocal requests
-            proxy = running[variant]
-            before = procfs.cpu_seconds(proxy.pid)
-            load = clients.wrk(
-                proxy.port(), "/small", seconds=options.seconds, connections=CONNECTIONS
+            load, cost = clients.wrk_cost(
+                running[variant], seconds=options.seconds, connections=CONNECTIONS
             )
             requests += load.requests
-            spent = procfs.cpu_seconds(proxy.pid) - before
             return {
-                "CPU": spent / load.requests * 1e6,
+                "CPU": cost,
                 "rate": load.requests / load.seconds,
                 "p99": load.p99_us / 1000,
             }

@@ -11,11 +11,10 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from mtproxy.testing import procfs
 from mtproxy.testing.nginx import Nginx
 from mtproxy.testing.program import Program
 from perf import clients
-from perf.http import CONNECTIONS, TIMEOUTS
+from perf.http import CONNECTIONS, http_config
 from perf.results import Series, interleave, ratio
 from perf.sink import Sink
 from perf.suite import (
@@ -34,7 +33,7 @@ from perf.suite import (
 MOST_CPU = 2.0
 MAP_ENTRIES = 10_000
 
-RULES = """
+RULES = """\
     acl static path_end .gif .png .css .js
     acl known hdr(host),map_str({map},none) -m str tenant
     http-request set-var(txn.host) hdr(host),lower
@@ -42,27 +41,6 @@ RULES = """
     http-request set-header X-Tenant %[var(txn.host)] if !known
     http-request deny if static known
     http-response set-header X-Served-By proxy
-"""
-
-
-def rules_config(origin_port: int, sink_port: int, threads: int, rules: str) -> str:
-    """The configuration that both programs get, word for word."""
-    return f"""
-global
-    nbthread {threads}
-    log 127.0.0.1:{sink_port} local0
-defaults
-    mode http
-    log global
-    option httplog
-    {TIMEOUTS}
-frontend fe
-    bind "fd@${{fe}}"
-{rules}
-    default_backend be
-backend be
-    balance roundrobin
-    server s1 127.0.0.1:{origin_port}
 """
 
 
@@ -86,19 +64,16 @@ def rules(options: argparse.Namespace, say: Say) -> Outcome:
         running: dict[str, Program] = {}
         for name, program in zip(names, programs, strict=True):
             for kind, text in (("rules", with_rules), ("none", "")):
-                config = rules_config(origin.port, sink.port, options.nbthread, text)
+                config = http_config(origin.port, sink.port, options.nbthread, text)
                 proxy = stack.enter_context(Program(program, config))
                 running[f"{name} {kind}"] = proxy
                 clients.wrk(proxy.port(), "/small", seconds=1, connections=CONNECTIONS)
 
         def measure(variant: str) -> dict[str, float]:
-            proxy = running[variant]
-            before = procfs.cpu_seconds(proxy.pid)
-            load = clients.wrk(
-                proxy.port(), "/small", seconds=options.seconds, connections=CONNECTIONS
+            load, cost = clients.wrk_cost(
+                running[variant], seconds=options.seconds, connections=CONNECTIONS
             )
-            spent = procfs.cpu_seconds(proxy.pid) - before
-            return {"CPU": spent / load.requests * 1e6, "rate": load.requests / load.seconds}
+            return {"CPU": cost, "rate": load.requests / load.seconds}
 
         found = interleave(list(running), options.rounds, measure, say)
     series: list[Series] = series_of(found, {"CPU": "us/request", "rate": "requests/s"})
@@ -123,7 +98,7 @@ def rules(options: argparse.Namespace, say: Say) -> Outcome:
         "connections": CONNECTIONS,
         "rounds": options.rounds,
         "seconds": options.seconds,
-        "config": rules_config(0, 0, options.nbthread, RULES.format(map="hosts.map")),
+        "config": http_config(0, 0, options.nbthread, RULES.format(map="hosts.map")),
     }
     return Outcome(series, ratios, settings)
 

@@ -14,7 +14,6 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from mtproxy.testing import procfs
 from mtproxy.testing.nginx import Nginx
 from mtproxy.testing.program import Program
 from perf import clients
@@ -91,17 +90,13 @@ def sticktables(options: argparse.Namespace, say: Say) -> Outcome:
             clients.wrk(proxy.port(), "/small", seconds=1, connections=CONNECTIONS)
 
         def measure(variant: str) -> dict[str, float]:
-            proxy = running[variant]
-            before = procfs.cpu_seconds(proxy.pid)
-            load = clients.wrk(
-                proxy.port(),
-                "/small",
+            load, cost = clients.wrk_cost(
+                running[variant],
                 seconds=options.seconds,
                 connections=CONNECTIONS,
                 script=script if " sources " in variant else None,
             )
-            spent = procfs.cpu_seconds(proxy.pid) - before
-            return {"CPU": spent / load.requests * 1e6, "rate": load.requests / load.seconds}
+            return {"CPU": cost, "rate": load.requests / load.seconds}
 
         found = interleave(list(variants), options.rounds, measure, say)
     series = series_of(found, {"CPU": "us/request", "rate": "requests/s"})

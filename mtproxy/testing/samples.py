@@ -7,17 +7,10 @@ thread.
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import signal
 import socket
-import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace, TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mtproxy.base.settings import Location
 from mtproxy.http.cache import HeadCache
@@ -30,6 +23,7 @@ from mtproxy.rules.points import HTTP_REQUEST, Point
 from mtproxy.rules.reader import RuleReader
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.types import Value
+from mtproxy.testing.judge import Judge
 
 _CONFIG = """\
 global
@@ -114,7 +108,7 @@ class Samples:
         return build_condition(condition, self.build)(self.view)
 
 
-class SampleJudge:
+class SampleJudge(Judge):
     """A haproxy that evaluates `expressions` and `acls` for every message; a context manager.
 
     With `response`, they stand in http-response rules. Raises RuntimeError when it does not start.
@@ -126,7 +120,7 @@ class SampleJudge:
         self.expressions = tuple(expressions)
         self.acls = tuple(acls)
         self._response = response
-        self._dir = Path(tempfile.mkdtemp(prefix="mtproxy-samples-"))
+        super().__init__()
         rules = "http-response" if response else "http-request"
         lines = [f"{rules} set-var(txn.v{i}) {text}" for i, text in enumerate(self.expressions)]
         lines += [
@@ -144,29 +138,10 @@ class SampleJudge:
             f"http-after-response set-header X-A{i} 1 if {{ var(txn.a{i}) -m found }}"
             for i in range(len(self.acls))
         ]
-        config = self._dir / "haproxy.cfg"
-        rules_text = "\n".join("    " + line for line in lines)
-        config.write_text(_CONFIG.format(dir=self._dir, rules=rules_text))
-        self._origin = socket.socket(socket.AF_UNIX)
-        self._origin.bind(str(self._dir / "origin.sock"))
+        self._origin = self._bound("origin.sock")
         self._origin.listen()
-        self._origin.settimeout(5)
-        self._process = subprocess.Popen(
-            ["haproxy", "-db", "-f", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-
-    def __enter__(self) -> Self:
-        deadline = time.monotonic() + 10
-        while True:
-            if self._process.poll() is not None:
-                assert self._process.stderr is not None
-                raise RuntimeError(self._process.stderr.read().decode())
-            with contextlib.suppress(OSError):
-                self._connect().close()
-                return self
-            if time.monotonic() > deadline:
-                raise RuntimeError("haproxy does not listen")
-            self._process.poll()
+        rules_text = "\n".join("    " + line for line in lines)
+        self._start(_CONFIG.format(dir=self._dir, rules=rules_text))
 
     def __exit__(
         self,
@@ -174,22 +149,8 @@ class SampleJudge:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        super().__exit__(kind, value, traceback)
         self._origin.close()
-        shutil.rmtree(self._dir, ignore_errors=True)
-
-    def _connect(self) -> socket.socket:
-        client = socket.socket(socket.AF_UNIX)
-        client.settimeout(5)
-        try:
-            client.connect(str(self._dir / "front.sock"))
-        except OSError:
-            client.close()
-            raise
-        return client
 
     def ask(
         self, request: bytes, response: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"

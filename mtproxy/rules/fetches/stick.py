@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 type _Where = Callable[[View], tuple[Side, Entry | None] | None]
 #: makes a fetch of a place; `hold` gives the entry to be changed, made if needed
 type _Make = Callable[[_Where, _Where, int], Evaluate]
-#: the same of what is tracked under a number, written for speed
+#: the value of an entry's cell, whose period (ms) is given as well
+type _Get = Callable[[Side, Entry, int, int], int | None]
+#: what `_Make` makes, of what is tracked under a number, written for speed
 type _MakeTracked = Callable[[int], Evaluate]
 
 _ABSENT = (-1, 0)
@@ -131,29 +133,9 @@ def _cell_of(name: str, index: int) -> Callable[[Side], tuple[int, int]]:
     return find
 
 
-def _value(name: str, shift: int = 0) -> _Make:
-    def make(where: _Where, _hold: _Where, index: int) -> Evaluate:
-        cell_of = _cell_of(name, index)
+def _read(name: str, get: _Get) -> _Make:
+    """Reads a cell: 0 where nobody has come yet, nothing where the table does not store it."""
 
-        def fetch(view: View) -> int | None:
-            found = where(view)
-            if found is None:
-                return None
-            side, entry = found
-            if entry is None:
-                return 0
-            cell = cell_of(side)[0]
-            if cell < 0:
-                return None
-            number: int = entry.cells[cell]
-            return number >> shift
-
-        return fetch
-
-    return make
-
-
-def _rate(name: str) -> _Make:
     def make(where: _Where, _hold: _Where, index: int) -> Evaluate:
         cell_of = _cell_of(name, index)
 
@@ -165,11 +147,19 @@ def _rate(name: str) -> _Make:
             if entry is None:
                 return 0
             cell, period = cell_of(side)
-            return None if cell < 0 else side.rate(entry, cell, period)
+            return None if cell < 0 else get(side, entry, cell, period)
 
         return fetch
 
     return make
+
+
+def _value(name: str, shift: int = 0) -> _Make:
+    return _read(name, lambda _side, entry, cell, _period: int(entry.cells[cell]) >> shift)
+
+
+def _rate(name: str) -> _Make:
+    return _read(name, lambda side, entry, cell, period: side.rate(entry, cell, period))
 
 
 def _tracked_value(name: str, shift: int = 0) -> _MakeTracked:
@@ -214,8 +204,12 @@ def _tracked_rate(name: str) -> _MakeTracked:
     return make
 
 
-def _increment(name: str) -> _Make:
+def _change(act_of: Callable[[int], Callable[[Side, Entry], int | None]]) -> _Make:
+    """Changes an entry, which is made where there is none. `act_of` gets the element's index."""
+
     def make(where: _Where, hold: _Where, index: int) -> Evaluate:
+        act = act_of(index)
+
         def fetch(view: View) -> int | None:
             found = hold(view)
             if found is None:
@@ -223,7 +217,7 @@ def _increment(name: str) -> _Make:
             side, entry = found
             if entry is None:
                 return 0
-            result = side.bump(entry, side.event(name, index))
+            result = act(side, entry)
             if hold is not where:
                 side.release(entry)
             return result
@@ -231,28 +225,23 @@ def _increment(name: str) -> _Make:
         return fetch
 
     return make
+
+
+def _increment(name: str) -> _Make:
+    return _change(lambda index: lambda side, entry: side.bump(entry, side.event(name, index)))
 
 
 def _clear(name: str) -> _Make:
-    def make(where: _Where, hold: _Where, index: int) -> Evaluate:
+    def act_of(index: int) -> Callable[[Side, Entry], int | None]:
         cell_of = _cell_of(name, index)
 
-        def fetch(view: View) -> int | None:
-            found = hold(view)
-            if found is None:
-                return None
-            side, entry = found
-            if entry is None:
-                return 0
+        def clear(side: Side, entry: Entry) -> int | None:
             cell = cell_of(side)[0]
-            result = None if cell < 0 else side.exchange(entry, cell, 0)
-            if hold is not where:
-                side.release(entry)
-            return result
+            return None if cell < 0 else side.exchange(entry, cell, 0)
 
-        return fetch
+        return clear
 
-    return make
+    return _change(act_of)
 
 
 def _is_tracked(where: _Where, _hold: _Where, _index: int) -> Evaluate:
