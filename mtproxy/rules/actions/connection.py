@@ -5,6 +5,7 @@ set-priority-class and set-priority-offset (manual 4.2).
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mtproxy.base.ruleset import Expression
@@ -14,6 +15,7 @@ from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
+    from mtproxy.rules.endpoints import Change
     from mtproxy.rules.reader import RuleReader
     from mtproxy.rules.tables import Act
     from mtproxy.rules.view import View
@@ -35,6 +37,10 @@ _OFFSET_MAX = 524287
 
 # --- addresses
 
+#: where an endpoint is now: address and port
+type _Now = Callable[[View], tuple[str, int]]
+type _Builder = Callable[[tuple[str, Expression], Build], Act]
+
 
 def _parse_address(reader: RuleReader) -> tuple[str, Expression]:
     return reader.point.name, reader.expression(Type.ADDR)
@@ -44,57 +50,49 @@ def _parse_port(reader: RuleReader) -> tuple[str, Expression]:
     return reader.point.name, reader.expression(Type.SINT)
 
 
-def _build_src(args: tuple[str, Expression], build: Build) -> Act:
-    change = source_change(args[0])
-    value_of = build.expression(args[1], Type.ADDR)
-
-    def set_src(view: View) -> None:
-        address = value_of(view)
-        if address is not None:
-            # a UNIX socket has no port that could be kept
-            port = 0 if view.client_ip == "unix" else view.client_port
-            change(view, text_of(address), port)  # type: ignore[arg-type]
-
-    return set_src
+def _source_of(view: View) -> tuple[str, int]:
+    return view.client_ip, view.client_port
 
 
-def _build_src_port(args: tuple[str, Expression], build: Build) -> Act:
-    change = source_change(args[0])
-    value_of = build.expression(args[1], Type.SINT)
-
-    def set_src_port(view: View) -> None:
-        port = value_of(view)
-        if port is not None:
-            ip = "0.0.0.0" if view.client_ip == "unix" else view.client_ip
-            change(view, ip, int(port) & 0xFFFF)
-
-    return set_src_port
+def _destination_of(view: View) -> tuple[str, int]:
+    return view.dst_ip, view.dst_port
 
 
-def _build_dst(args: tuple[str, Expression], build: Build) -> Act:
-    change = destination_change(args[0])
-    value_of = build.expression(args[1], Type.ADDR)
+def _set_address(change_of: Callable[[str], Change], now: _Now) -> _Builder:
+    """`set-src`, `set-dst`: `change_of` a rule set changes the endpoint that `now` tells."""
 
-    def set_dst(view: View) -> None:
-        address = value_of(view)
-        if address is not None:
-            port = 0 if view.dst_ip == "unix" else view.dst_port
-            change(view, text_of(address), port)  # type: ignore[arg-type]
+    def build_it(args: tuple[str, Expression], build: Build) -> Act:
+        change = change_of(args[0])
+        value_of = build.expression(args[1], Type.ADDR)
 
-    return set_dst
+        def set_address(view: View) -> None:
+            address = value_of(view)
+            if address is not None:
+                ip, port = now(view)
+                # a UNIX socket has no port that could be kept
+                change(view, text_of(address), 0 if ip == "unix" else port)  # type: ignore[arg-type]
+
+        return set_address
+
+    return build_it
 
 
-def _build_dst_port(args: tuple[str, Expression], build: Build) -> Act:
-    change = destination_change(args[0])
-    value_of = build.expression(args[1], Type.SINT)
+def _set_port(change_of: Callable[[str], Change], now: _Now) -> _Builder:
+    """`set-src-port`, `set-dst-port`, as `_set_address`."""
 
-    def set_dst_port(view: View) -> None:
-        port = value_of(view)
-        if port is not None:
-            ip = "0.0.0.0" if view.dst_ip == "unix" else view.dst_ip
-            change(view, ip, int(port) & 0xFFFF)
+    def build_it(args: tuple[str, Expression], build: Build) -> Act:
+        change = change_of(args[0])
+        value_of = build.expression(args[1], Type.SINT)
 
-    return set_dst_port
+        def set_port(view: View) -> None:
+            port = value_of(view)
+            if port is not None:
+                ip = now(view)[0]
+                change(view, "0.0.0.0" if ip == "unix" else ip, int(port) & 0xFFFF)
+
+        return set_port
+
+    return build_it
 
 
 # --- marks on packets
@@ -184,10 +182,10 @@ def _build_offset(expression: Expression, build: Build) -> Act:
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("set-src", _REQUEST, _parse_address, _build_src),
-    Action("set-src-port", _REQUEST, _parse_port, _build_src_port),
-    Action("set-dst", _REQUEST, _parse_address, _build_dst),
-    Action("set-dst-port", _REQUEST, _parse_port, _build_dst_port),
+    Action("set-src", _REQUEST, _parse_address, _set_address(source_change, _source_of)),
+    Action("set-src-port", _REQUEST, _parse_port, _set_port(source_change, _source_of)),
+    Action("set-dst", _REQUEST, _parse_address, _set_address(destination_change, _destination_of)),
+    Action("set-dst-port", _REQUEST, _parse_port, _set_port(destination_change, _destination_of)),
     Action("set-mark", _REQUEST | _RESPONSE, _parse_number, _build_mark),
     Action("set-tos", _REQUEST | _RESPONSE, _parse_number, _build_tos),
     Action("set-nice", _QUEUE | _RESPONSE, _parse_nice, _build_nice),
