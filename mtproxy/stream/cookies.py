@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.server import Server
     from mtproxy.stream.http_rules import HttpRules
 
-_DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 #: dates further in the future than this are not believed, s
 _FUTURE: Final = 86400
 

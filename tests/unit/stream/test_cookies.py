@@ -36,3 +36,8 @@ def test_what_is_no_date(text: bytes) -> None:
 )
 def test_too_old_or_from_the_future(date: int, limit: int, outside: bool) -> None:
     assert _outside(date, limit, 1000) is outside
+
+
+def test_the_digits_of_dates() -> None:
+    """The last two are those of plain base64, as in the cookies of HAProxy."""
+    assert to_date(0b000000_000001_011010_111110_111111) == b"ABa+/"
