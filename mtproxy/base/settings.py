@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from mtproxy.base.checkscript import CheckScript
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
@@ -91,7 +92,7 @@ class SendProxy:
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """TCP health check of a server; times in ms (manual 5.2)."""
+    """When and where a server is checked; times in ms (manual 5.2)."""
 
     inter: int = 2000
     fastinter: int | None = None
@@ -102,6 +103,8 @@ class CheckSettings:
     port: int | None = None
     #: checks begin with this header, too
     send_proxy: SendProxy | None = None
+    #: checks go through the server's SOCKS4 proxy
+    via_socks4: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: the SOCKS4 proxy that connections go through
+    socks4: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +331,8 @@ class ProxySettings:
     cookie: CookieSettings | None = None
     #: what the cookies of servers that have none are made of, see `cookie`
     dynamic_cookie_key: str | None = None
+    #: what health checks of its servers say and expect; None: they connect
+    check: CheckScript | None = None
 
     @property
     def is_frontend(self) -> bool:

@@ -23,6 +23,7 @@ from mtproxy.log.ring import BUF0, Ring
 from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
+from mtproxy.proxy.checks.script import PLAIN, Script
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
@@ -171,6 +172,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
+        if proxy.is_backend and not proxy.disabled:
+            script = proxy.check or PLAIN
+            room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         if proxy.disabled or not (proxy.rules.any or proxy.errors):
             continue
         build = Build(shared.rules, proxy, ctx, room)

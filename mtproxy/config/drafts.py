@@ -46,6 +46,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
+from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
 
@@ -92,6 +93,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    socks4: Address | None = None
+    check_via_socks4: bool = False
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -127,6 +130,7 @@ class ServerDraft:
                     if same_place
                     else None
                 ),
+                via_socks4=self.check_via_socks4,
             )
         return ServerSettings(
             name=self.name,
@@ -151,6 +155,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            socks4=self.socks4,
         )
 
 
@@ -322,6 +327,7 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    checks: ChecksDraft = field(default_factory=ChecksDraft)
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -330,7 +336,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set, RulesDraft)):
+            if isinstance(value, (list, dict, set, RulesDraft, ChecksDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -415,6 +421,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
+            check=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

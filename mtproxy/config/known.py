@@ -124,7 +124,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "hash-balance-factor", "hash-based balancing"),
     (BACK, "hash-preserve-affinity", "hash-based balancing"),
     (BACK, "hash-type", "hash-based balancing"),
-    (BACK, "http-check", "HTTP health checks"),
     (BACK, "http-send-name-header", "the server name header"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (BACK, "max-session-srv-conns", "private connections"),
@@ -134,7 +133,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (PROXY, "stats", "the statistics page"),
-    (BACK, "tcp-check", "scripted TCP checks"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

@@ -169,6 +169,7 @@ class Room:
         "acceptors",
         "back_rules",
         "backend_logs",
+        "check_scripts",
         "backends",
         "cache",
         "confs",
@@ -195,6 +196,8 @@ class Room:
         self.resolvers: dict[str, Resolver] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
+        #: what health checks of a backend's servers do, by its name (proxy.checks)
+        self.check_scripts: dict[str, Script] = {}
         self.acceptors: list[Acceptor] = []
         #: some rule asks how many connections a listener has
         self.count_listeners = False
