@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
 from mtproxy.net.sockets import bind_source, peer_text, sockaddr
-from mtproxy.proxy.checkstate import CheckStatus
+from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task

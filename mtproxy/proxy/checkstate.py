@@ -1,4 +1,4 @@
-"""What the checks of one server have found: results, and the state of its health and agent check.
+"""The state of the checks of one server: its health check, its agent check.
 
 A CheckState is part of a ServerState and guarded by its SERVER lock; other threads read single
 attributes without it.
@@ -6,70 +6,10 @@ attributes without it.
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
-
+from mtproxy.proxy.checkstatus import UNKNOWN, CheckStatus
 from mtproxy.proxy.health import Health
 
-
 _SPECIAL = frozenset('"<>')
-
-
-class CheckResult(IntEnum):
-    """What a status says about the server; the numbers are those of the state file."""
-
-    UNKNOWN = 0
-    #: nothing new
-    NEUTRAL = 1
-    FAILED = 2
-    PASSED = 3
-    #: passed, but the server wants no new sessions (`http-check disable-on-404`)
-    CONDPASS = 4
-
-
-class CheckStatus(Enum):
-    """Outcome of a check: its number in the state file, what it says about the server, and code and
-    description as `show stat` prints them. The order is HAProxy's.
-    """
-
-    UNK = (0, CheckResult.UNKNOWN, "UNK", "Unknown")
-    INI = (1, CheckResult.UNKNOWN, "INI", "Initializing")
-    CHECKED = (3, CheckResult.NEUTRAL, "CHECKED", "No status change")
-    HANA = (4, CheckResult.FAILED, "HANA", "Health analyze")
-    SOCKERR = (5, CheckResult.FAILED, "SOCKERR", "Socket error")
-    L4OK = (6, CheckResult.PASSED, "L4OK", "Layer4 check passed")
-    L4TOUT = (7, CheckResult.FAILED, "L4TOUT", "Layer4 timeout")
-    L4CON = (8, CheckResult.FAILED, "L4CON", "Layer4 connection problem")
-    L6OK = (9, CheckResult.PASSED, "L6OK", "Layer6 check passed")
-    L6TOUT = (10, CheckResult.FAILED, "L6TOUT", "Layer6 timeout")
-    L6RSP = (11, CheckResult.FAILED, "L6RSP", "Layer6 invalid response")
-    L7TOUT = (12, CheckResult.FAILED, "L7TOUT", "Layer7 timeout")
-    L7RSP = (13, CheckResult.FAILED, "L7RSP", "Layer7 invalid response")
-    L7OK = (15, CheckResult.PASSED, "L7OK", "Layer7 check passed")
-    L7OKC = (16, CheckResult.CONDPASS, "L7OKC", "Layer7 check conditionally passed")
-    L7STS = (17, CheckResult.FAILED, "L7STS", "Layer7 wrong status")
-    PROCERR = (18, CheckResult.FAILED, "PROCERR", "External check error")
-    PROCTOUT = (19, CheckResult.FAILED, "PROCTOUT", "External check timeout")
-    PROCOK = (20, CheckResult.PASSED, "PROCOK", "External check passed")
-
-    def __init__(self, number: int, result: CheckResult, code: str, description: str) -> None:
-        self.number = number
-        self.result = result
-        self.code = code
-        self.description = description
-
-    @property
-    def passed(self) -> bool:
-        return self.result in (CheckResult.PASSED, CheckResult.CONDPASS)
-
-    @property
-    def finished(self) -> bool:
-        """Whether a check ended with it."""
-        return self.number >= CheckStatus.CHECKED.number
-
-    @property
-    def has_code(self) -> bool:
-        """Whether a number came with it: a status of HTTP, an exit status."""
-        return self.number >= CheckStatus.L7OK.number
 
 
 class CheckState:
@@ -101,7 +41,8 @@ class CheckState:
         #: written by the thread that runs it
         self.in_progress = False
         self.status = CheckStatus.INI
-        self.result = CheckResult.UNKNOWN
+        #: what the last status that said something means (proxy/checkstatus.py)
+        self.result = UNKNOWN
         #: the number that came with the last result, where `status.has_code`
         self.code = 0
         #: why the last check failed ("Connection refused"), or what it found; or ""

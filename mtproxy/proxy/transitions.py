@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
-from mtproxy.proxy.checkstate import CheckResult, CheckState, CheckStatus
+from mtproxy.proxy.checkstate import CheckState
+from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import (
     DRAIN,
@@ -82,8 +83,8 @@ def report_check(
     status: CheckStatus,
     info: str,
     duration: int,
-    *,
     code: int = 0,
+    *,
     agent: bool = False,
 ) -> None:
     """Enter the result of a health check, or of an agent check.
@@ -105,7 +106,7 @@ def report_check(
         check.status = status
         check.code = code
         check.duration = duration
-        if status.result is not CheckResult.UNKNOWN:
+        if status.result != UNKNOWN:
             check.result = status.result
         moved = _count(server, check, status)
         if log_checks and (moved or status is not before):
@@ -124,7 +125,7 @@ def _count(server: ServerState, check: CheckState, status: CheckStatus) -> bool:
     """Count a result for the check's health; whether that moved. SERVER lock held."""
     if status.passed:
         return check.health.passed()
-    if status.result is not CheckResult.FAILED or (check.is_agent and not status.has_code):
+    if status.result != FAILED or (check.is_agent and not status.has_code):
         # an agent that cannot be asked says nothing about the server
         return False
     moved = check.health.failed()
@@ -135,8 +136,8 @@ def _count(server: ServerState, check: CheckState, status: CheckStatus) -> bool:
 def _check_message(server: ServerState, check: CheckState) -> str:
     kind = "Agent" if check.is_agent else "Health"
     which = "backup server" if server.settings.backup else "server"
-    outcome = "succeeded" if check.result >= CheckResult.PASSED else "failed"
-    if check.result is CheckResult.CONDPASS:
+    outcome = "succeeded" if check.result >= PASSED else "failed"
+    if check.result == CONDITIONAL:
         outcome = f"conditionally {outcome}"
     progress = check.health.text()
     if not server.weight and check.health.up:
@@ -151,15 +152,15 @@ def _conclude(
     server: ServerState, ctx: ThreadContext, check: CheckState, change: Change, reason: str
 ) -> None:
     """Bring the server into the state that the check's last result asks for. SERVER lock held."""
-    if check.result is CheckResult.FAILED:
+    if check.result == FAILED:
         if not check.health.value and not (
             check.is_agent and check.status is not CheckStatus.L7STS
         ):
             _stop(server, ctx, change, reason)
         return
-    if check.result < CheckResult.PASSED or server.maint or not _may_run(server):
+    if check.result < PASSED or server.maint or not _may_run(server):
         return
-    if check.result is CheckResult.CONDPASS and not check.is_agent:
+    if check.result == CONDITIONAL and not check.is_agent:
         _stopping(server, ctx, change, reason)
     elif not check.is_agent or server.state != STOPPING:
         # an agent does not end what the health check began

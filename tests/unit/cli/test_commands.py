@@ -29,7 +29,7 @@ from mtproxy.base.settings import (
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.commands_process import socket_text
 from mtproxy.cli.runtime import CliSession, Level
-from mtproxy.proxy.checkstate import CheckResult, CheckStatus
+from mtproxy.proxy.checkstatus import FAILED, PASSED, CheckStatus
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import STOPPED, STOPPING
@@ -335,7 +335,7 @@ def test_show_servers_state(cli: Cli):
         state.last_change = monotonic_ms() - 14_000
         state.check.health.passed()
         state.check.status = CheckStatus.L4OK
-        state.check.result = CheckResult.PASSED
+        state.check.result = PASSED
     cli.server("s3").last_change = monotonic_ms() - 14_000
     lines = cli("show servers state app").splitlines()
     assert lines[0] == "1"
@@ -356,7 +356,7 @@ def test_show_servers_state_of_a_failing_server(cli: Cli):
     state.check.health.value = 0
     state.state = STOPPED
     state.check.status = CheckStatus.L4CON
-    state.check.result = CheckResult.FAILED
+    state.check.result = FAILED
     assert "3 app 1 s1 127.0.0.1 0 0 1 1 0 8 2 0 6 0 0 0 - 8001" in cli("show servers state app")
     cli("set server app/s1 state maint")
     assert "3 app 1 s1 127.0.0.1 0 1 1 1 0 8 2 0 14 0 0 0 - 8001" in cli("show servers state app")

@@ -14,7 +14,7 @@ import pytest
 from mtproxy.base.settings import Address, AddressKind, CheckSettings, ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import Check, local_failure
-from mtproxy.proxy.checkstate import CheckStatus
+from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext

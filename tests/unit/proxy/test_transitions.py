@@ -9,7 +9,7 @@ import pytest
 
 from mtproxy.base.settings import CheckSettings
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE, BackendShared
-from mtproxy.proxy.checkstate import CheckStatus
+from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import RUNNING, STOPPED
 from mtproxy.proxy.transitions import (

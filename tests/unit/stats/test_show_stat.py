@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.proxy.checkstate import CheckStatus
+from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.states import FDRAIN, FMAINT, RUNNING, STOPPED, server_status
 from mtproxy.stats import fields, proxies, render
 from mtproxy.stats.proxies import Filter
