@@ -85,6 +85,8 @@ class HttpSendStep(Step):
     headers: tuple[tuple[bytes, Format], ...] = ()
     body: bytes | Format = b""
     from_option: bool = False
+    #: the option that it was, or was merged with, as it was written
+    option: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

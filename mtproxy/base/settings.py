@@ -135,8 +135,9 @@ class ServerSettings:
     source: Address | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
-    #: `rise`, which reports give as the health of a server that is not checked
+    #: `rise` and `fall`, also of a server that is not checked: reports give them
     rise: int = 2
+    fall: int = 3
     #: `id` was given rather than counted
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
@@ -148,6 +149,8 @@ class ServerSettings:
     send_proxy: SendProxy | None = None
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None = None
+    #: ms in which a server that came up gets to its full weight; 0: at once
+    slowstart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +335,7 @@ class ProxySettings:
     #: what the cookies of servers that have none are made of, see `cookie`
     dynamic_cookie_key: str | None = None
     #: what health checks of its servers say and expect; None: they connect
-    check: CheckScript | None = None
+    check_script: CheckScript | None = None
 
     @property
     def is_frontend(self) -> bool:

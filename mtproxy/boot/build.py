@@ -173,7 +173,7 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
         if proxy.is_backend and not proxy.disabled:
-            script = proxy.check or PLAIN
+            script = proxy.check_script or PLAIN
             room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         if proxy.disabled or not (proxy.rules.any or proxy.errors):
             continue

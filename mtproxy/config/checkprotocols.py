@@ -1,8 +1,8 @@
 """Scripts of the checks that `option redis-check`, `smtpchk`, `mysql-check` and others stand for.
 
-Each is a list of the words that a `tcp-check` rule would have, made for the words of its option. The
-bytes are those of the protocols' own documents: RESP, RFC 5321, RFC 4511, RFC 8446 (of the old
-SSL 3.0: RFC 6101), the PostgreSQL and MySQL client protocols, and SPOE.txt. Main thread, at load.
+Each is a list of the words that a `tcp-check` rule would have, made for the words of its option.
+The bytes are those of the protocols' own documents: RESP, RFC 5321, RFC 4511, RFC 6101 (SSL 3.0),
+the PostgreSQL and MySQL client protocols, and SPOE.txt. Main thread, at load.
 """
 
 from __future__ import annotations

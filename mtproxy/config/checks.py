@@ -193,6 +193,8 @@ def _merged(old: HttpSendStep, new: HttpSendStep) -> HttpSendStep:
         version=new.version or old.version,
         headers=new.headers or old.headers,
         body=new.body or old.body,
+        words=new.words or old.words,
+        option=new.option or old.option,
     )
 
 
@@ -207,9 +209,7 @@ def _complete_http(steps: list[Step]) -> None:
             steps.insert(following, replace(first, index=connect.index + 1))
     last = _last(steps)
     if isinstance(last, HttpSendStep):
-        steps.append(
-            ExpectStep(index=last.index + 1, pattern=Pattern.STATUS, data=USUAL_STATUSES)
-        )
+        steps.append(ExpectStep(index=last.index + 1, pattern=Pattern.STATUS, data=USUAL_STATUSES))
 
 
 def _commented(steps: Sequence[Step]) -> list[Step]:
@@ -231,5 +231,3 @@ def _commented(steps: Sequence[Step]) -> list[Step]:
             comment = ""
         result.append(step)
     return result
-
-

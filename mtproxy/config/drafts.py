@@ -150,6 +150,7 @@ class ServerDraft:
             source=self.source,
             unresolved=self.unresolved,
             rise=self.rise,
+            fall=self.fall,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
             non_stick=self.non_stick,
@@ -421,7 +422,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
-            check=self.checks.freeze() if self.is_backend else None,
+            check_script=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

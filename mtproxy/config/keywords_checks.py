@@ -152,7 +152,9 @@ def _connect(ctx: Context, reader: RuleReader) -> ConnectStep:
             case "proto":
                 _protocol(reader)
             case _ if word in _TLS:
-                raise reader.error(f"'{word}' is known but not supported by mtproxy yet (TLS)", word)
+                raise reader.error(
+                    f"'{word}' is known but not supported by mtproxy yet (TLS)", word
+                )
             case _:
                 raise reader.unknown(word, _CONNECT)
     return step
@@ -410,7 +412,7 @@ def _action(reader: RuleReader, ruleset: str, known: tuple[str, ...]) -> ActStep
 
 def parse_tcp(ctx: Context, st: Statement) -> Step:
     """The step of a `tcp-check` rule. Raises ConfigError."""
-    return _step(ctx, st, "tcp-check", _SENDS, lambda reader, word: _send(reader, word))
+    return _step(ctx, st, "tcp-check", _SENDS, _send)
 
 
 def parse_http(ctx: Context, st: Statement) -> Step:
@@ -467,9 +469,7 @@ def _http_check(ctx: Context, st: Statement) -> None:
     try:
         checks.add_http(step)
     except ConfigError as error:
-        raise ConfigError(
-            f"'{' '.join(st.words[:2])}' : {error.message}", word=st.arg(1)
-        ) from None
+        raise ConfigError(f"'{' '.join(st.words[:2])}' : {error.message}", word=st.arg(1)) from None
 
 
 def _chosen(ctx: Context, st: Statement) -> None:
@@ -495,9 +495,9 @@ def _httpchk(ctx: Context, st: Statement) -> None:
         method, uri, *rest = args
         version = rest[0] if rest else ""
     version, _, rest_text = version.partition("\r\n")
-    lines, _, body = (rest_text if rest_text[:2] != "\r\n" else "\r\n\r\n" + rest_text[2:]).partition(
-        "\r\n\r\n"
-    )
+    lines, _, body = (
+        rest_text if rest_text[:2] != "\r\n" else "\r\n\r\n" + rest_text[2:]
+    ).partition("\r\n\r\n")
     if rest_text:
         ctx.warn(
             st.location,
@@ -518,6 +518,7 @@ def _httpchk(ctx: Context, st: Statement) -> None:
         headers=tuple(headers),
         body=os.fsencode(body),
         from_option=True,
+        option=st.words,
     )
     ctx.proxy.checks.choose_http(request)
     _chosen(ctx, st)
@@ -558,8 +559,5 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("http-check", BACK, _http_check),
     Keyword("option tcp-check", BACK, _tcp_check_option),
     Keyword("option httpchk", BACK, _httpchk),
-    *(
-        Keyword(f"option {name}", BACK, _protocol_option(name))
-        for name in checkprotocols.SCRIPTS
-    ),
+    *(Keyword(f"option {name}", BACK, _protocol_option(name)) for name in checkprotocols.SCRIPTS),
 )

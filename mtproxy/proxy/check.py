@@ -28,7 +28,8 @@ from mtproxy.net.proxyproto import build_v1, build_v2
 from mtproxy.net.sockets import bind_source, peer_text, sockaddr
 from mtproxy.proxy.checks.outcome import Outcome, local_failure
 from mtproxy.proxy.checks.run import Run
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 #: intervals below this do not decide how far the first checks are spread, in ms
 SPREAD_THRESHOLD = 1000
+
 
 class Check:
     """The health check of one server. `run` on the thread that collected it; see the module."""
@@ -78,7 +80,7 @@ class Check:
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
         proxy = server.backend.settings
-        script = proxy.check
+        script = proxy.check_script
         #: whether there is more to do than to connect
         self._scripted = settings.via_socks4 or (
             script is not None and (script.kind != "tcp" or len(script.steps) > 1)
@@ -109,17 +111,15 @@ class Check:
 
     def interval(self) -> int:
         """Milliseconds to the next check, as the server's health asks for, without spreading."""
-        health = self.server.health
-        assert health is not None
-        settings = self.settings
-        return health.interval(settings.inter, settings.fastinter, settings.downinter)
+        server, settings = self.server, self.settings
+        return server.interval(server.check, settings.inter, settings.fastinter, settings.downinter)
 
     def run(self, ctx: ThreadContext) -> None:
         """Start the check on this thread. Its result comes from the loop of the same thread."""
-        if self.server.maint:
+        if not self.server.check.active:
             self._requeue(ctx)
             return
-        self.server.checking = True
+        self.server.check.in_progress = True
         self._started = ctx.now
         if self._scripted:
             run = Run(self, self._script(ctx), ctx)
@@ -152,7 +152,7 @@ class Check:
             outcome = await run.outcome()
         except Exception:
             # whoever owns the loop prints it; the server goes on being checked
-            self.server.checking = False
+            self.server.check.in_progress = False
             self._requeue(ctx)
             raise
         self._finish(ctx, outcome)
@@ -230,7 +230,7 @@ class Check:
         self._finish(ctx, outcome)
 
     def _finish(self, ctx: ThreadContext, outcome: Outcome) -> None:
-        self.server.checking = False
+        self.server.check.in_progress = False
         status, info, code = outcome
         report_check(self.server, ctx, status, info, ctx.now - self._started, code)
         self._requeue(ctx)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.checks.script import Script
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.resolver import Resolver
@@ -169,9 +170,9 @@ class Room:
         "acceptors",
         "back_rules",
         "backend_logs",
-        "check_scripts",
         "backends",
         "cache",
+        "check_scripts",
         "confs",
         "count_listeners",
         "fronts",

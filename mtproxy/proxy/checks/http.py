@@ -45,9 +45,7 @@ class Answer:
 
     def __init__(self, request: h11.Request, limit: int) -> None:
         """`request`: what it answers; `limit`: bytes of a head, and of a body that is kept."""
-        self._connection = connection = h11.Connection(
-            h11.CLIENT, max_incomplete_event_size=limit
-        )
+        self._connection = connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
         connection.send(request)
         connection.send(_NO_BODY)
         self._limit = limit

@@ -13,7 +13,7 @@ from mtproxy.proxy.checkstatus import CheckStatus
 
 
 class Finding(NamedTuple):
-    """`status` None: as it should be, the script goes on (`info` counts if it was the last step)."""
+    """`status` None: as it should be, the script goes on (`info` counts if this was its end)."""
 
     status: CheckStatus | None = None
     info: bytes = b""

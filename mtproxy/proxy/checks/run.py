@@ -2,10 +2,10 @@
 other, on the thread that collected the check from the wait queue.
 
 As in HAProxy: what came stays until the next send or connect, so that several `expect` look at the
-same bytes; an `expect` that does not match waits for more unless `min-recv` says how much is enough;
-each connect has `inter` to succeed and to finish the script in (with `timeout check`: the smaller of
-`inter` and `timeout connect`, and from then on `timeout check`). A connection that the server has
-closed is closed, any other reset, unless `linger` is asked for.
+same bytes; an `expect` that does not match waits for more unless `min-recv` says how much is
+enough; each connect has `inter` to succeed and to finish the script in (with `timeout check`: the
+smaller of `inter` and `timeout connect`, and from then on `timeout check`). A connection that the
+server has closed is closed, any other reset, unless `linger` is asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _PATHS: Final = (AddressKind.UNIX, AddressKind.ABNS)
 
 
-class _Ended(Exception):  # noqa: N818  # no error: the check has its outcome
+class _Ended(Exception):  # no error: the check has its outcome
     """The check is over before its last step."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -205,9 +205,9 @@ class Run:
         family, where = sockaddr(proxy or address, proxy.port if proxy else port)
         try:
             connection = self._open(family, where, quiet=step.quiet and proxy is None)
-        except OSError as error:
+        except OSError as refused:
             place = self._place().decode("utf-8", "surrogateescape")
-            raise _Ended(local_failure(error, family, place)) from None
+            raise _Ended(local_failure(refused, family, place)) from None
         task.set_expire(ctx.now + check.connect_timeout)
         while (error := connection.connect_error()) == errno.EINPROGRESS:
             if ctx.now >= task.expire:

@@ -102,7 +102,17 @@ class Script:
     came: the first negated one of those before it, or itself.
     """
 
-    __slots__ = ("disable_on_404", "heads", "http", "kind", "limit", "node", "send_state", "steps", "tcp")
+    __slots__ = (
+        "disable_on_404",
+        "heads",
+        "http",
+        "kind",
+        "limit",
+        "node",
+        "send_state",
+        "steps",
+        "tcp",
+    )
 
     def __init__(self, script: CheckScript, build: Build) -> None:
         self.kind = script.kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import AddressKind
+from mtproxy.proxy.states import STOPPING
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import ServerState
@@ -14,14 +15,13 @@ _INET = (AddressKind.IPV4, AddressKind.IPV6)
 
 def state_text(server: ServerState, node: str) -> bytes:
     """The value of X-Haproxy-Server-State."""
-    health = server.health
+    health = server.check.health
     backend = server.backend
-    if health is None:
+    if not server.check.enabled:
         seen = "no check"
     elif server.running:
-        # a server that answered 404 gets no new sessions
-        word = "NOLB" if server.check_status.conditional else "UP"
-        full = health.value == health.rise + health.fall - 1
+        word = "NOLB" if server.state == STOPPING else "UP"
+        full = health.value == health.top
         seen = word if full else f"{word} {health.value - health.rise + 1}/{health.fall}"
     else:
         seen = f"DOWN {health.value}/{health.rise}" if health.value else "DOWN"

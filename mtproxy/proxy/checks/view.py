@@ -1,6 +1,7 @@
-"""What expressions see of a health check: its server, what came back, variables of the scope check.
+"""What expressions see of a health check: its server, what came back, variables of scope check.
 
-Made only for checks whose scripts evaluate anything. Owned by the check, on the thread that runs it.
+Made only for checks whose scripts evaluate anything. Owned by the check, on the thread that runs
+it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class CheckView(Nowhere):
         self.backend = server.backend.name
         self.server = server.name
         self.answer: Answer | None = None
+        self.response: CheckHead | None = None
         self.logged = False
         self.txn.check_vars = {}
         self.txn.looking_back = True

@@ -13,8 +13,11 @@ import pytest
 
 from mtproxy.base.settings import Address, AddressKind, CheckSettings, ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
-from mtproxy.proxy.check import Check, local_failure
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.check import Check
+from mtproxy.proxy.checks.outcome import local_failure
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.loop import run_some
 from mtproxy.sched.pool import Pool
@@ -64,13 +67,13 @@ def turn(ctx: ThreadContext, now: int | None = None) -> None:
 def finish(ctx: ThreadContext, server: ServerState) -> None:
     def done() -> bool:
         turn(ctx)
-        return not server.checking
+        return not server.check.in_progress
 
     wait_until(done, "the end of the check")
 
 
 def result(server: ServerState) -> tuple[str, str, int]:
-    return (server.check_status.code, server.check_info, server.check_duration)
+    return (server.check.status.code, server.check.info, server.check.duration)
 
 
 def test_connected(ctx: ThreadContext) -> None:
@@ -78,7 +81,7 @@ def test_connected(ctx: ThreadContext) -> None:
         listener.setblocking(False)
         server, check = checked(local(listener.getsockname()[1]))
         check.run(ctx)
-        assert server.checking
+        assert server.check.in_progress
         finish(ctx, server)
         assert result(server) == ("L4OK", "", 0)
         assert server.running
@@ -137,10 +140,10 @@ def test_timeout(ctx: ThreadContext, silent: int, timeouts: dict[str, int], expe
     server, check = checked(local(silent), **timeouts)
     check.run(ctx)
     turn(ctx, 1000 + expected - 1)
-    assert server.checking
+    assert server.check.in_progress
     turn(ctx, 1000 + expected)
     assert result(server) == ("L4TOUT", "", expected)
-    assert not server.checking
+    assert not server.check.in_progress
     # the interval counts from the end
     assert check.expire == 1000 + expected + INTER
 
@@ -173,15 +176,15 @@ def test_reset_by_the_server_is_a_connection(ctx: ThreadContext) -> None:
         server, check = checked(local(listener.getsockname()[1]))
         check.run(ctx)
         finish(ctx, server)
-        assert server.check_status is CheckStatus.L4OK
+        assert server.check.status is CheckStatus.L4OK
 
 
 def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     server, check = checked(local(silent))
     check.run(ctx)
-    server.maint = True
+    set_maint(server, ctx)
     turn(ctx, 1000 + INTER)
-    assert (server.checking, server.check_status, server.failed_checks) == (
+    assert (server.check.in_progress, server.check.status, server.failed_checks) == (
         False,
         CheckStatus.INI,
         0,
@@ -189,7 +192,7 @@ def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     assert check.expire is not None
     # and none starts
     check.run(ctx)
-    assert not server.checking
+    assert not server.check.in_progress
 
 
 @pytest.mark.parametrize(
@@ -202,10 +205,10 @@ def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     ],
 )
 def test_local_failures(error: int, family: int, expected: tuple[CheckStatus, str]) -> None:
-    status, info = local_failure(OSError(error, os.strerror(error)), family)
+    status, info, _ = local_failure(OSError(error, os.strerror(error)), family)
     assert (status, info) == (expected[0], f"General socket error ({expected[1]})")
 
 
 def test_refused_at_once() -> None:
     error = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-    assert local_failure(error, socket.AF_INET) == (CheckStatus.L4CON, "Connection refused")
+    assert local_failure(error, socket.AF_INET) == (CheckStatus.L4CON, "Connection refused", 0)
