@@ -97,6 +97,14 @@ class ChecksDraft:
             assert position is not None
             steps[position] = _merged(first, request)
 
+    def ports_known(self) -> bool:
+        """Whether each connection says which port it goes to."""
+        connects = [step for step in self.steps if isinstance(step, ConnectStep)]
+        first = _first(self.steps)
+        if first is None or not isinstance(self.steps[first], ConnectStep):
+            return False
+        return all(step.port or (step.address and step.address.port) for step in connects)
+
     def freeze(self) -> CheckScript | None:
         """The script; None: nothing is said in a check."""
         if not self.kind:
