@@ -132,8 +132,9 @@ class ServerSettings:
     source: Address | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
-    #: `rise`, which reports give as the health of a server that is not checked
+    #: `rise` and `fall`, also of a server that is not checked: reports give them
     rise: int = 2
+    fall: int = 3
     #: `id` was given rather than counted
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
@@ -145,6 +146,8 @@ class ServerSettings:
     send_proxy: SendProxy | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
     hash_key: str = "id"
+    #: ms in which a server that came up gets to its full weight; 0: at once
+    slowstart: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import ProxySettings
     from mtproxy.sync.locks import Lock
 
+#: the algorithms that take new servers and weights at any time, whatever `hash-type` says
+ALGORITHMS = ("first", "leastconn", "random", "roundrobin")
+
 __all__ = [
+    "ALGORITHMS",
     "SCALE",
     "Balancer",
     "Consistent",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.settings import Address, ServerSettings
     from mtproxy.proxy.server import Server
 
 #: parts of a weight; HAProxy's BE_WEIGHT_SCALE
@@ -58,6 +58,14 @@ class Balancer(ABC):
         """
 
     @abstractmethod
+    def resize(self, size: int) -> None:
+        """Have room for `size` servers, at least as many as before; the new ones have weight 0.
+
+        The caller holds the LBPRM lock. Pickers stay valid, but every thread makes a new one before
+        a new position is given a weight.
+        """
+
+    @abstractmethod
     def picker(
         self,
         servers: Sequence[Server],
@@ -71,11 +79,8 @@ class Balancer(ABC):
         `hash_of` is for the algorithms that choose by a key.
         """
 
-    @abstractmethod
-    def grow(self, server_id: int, address: Address) -> None:
-        """One server more, at the next position, not usable yet. The caller holds the LBPRM lock,
-        and makes all pickers anew before the server becomes usable.
-        """
+    def put(self, position: int, settings: ServerSettings) -> None:  # most do not care
+        """A server that is not usable yet has this position. The caller holds the LBPRM lock."""
 
     def move(self, position: int, address: Address) -> None:  # most do not care
         """A server has another address. The caller holds the LBPRM lock."""

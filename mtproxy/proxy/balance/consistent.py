@@ -30,7 +30,7 @@ from mtproxy.proxy.balance.ring import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import Address
+    from mtproxy.base.settings import Address, ServerSettings
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 
@@ -92,7 +92,7 @@ class Consistent(Balancer):
                     points += points_of(self._keys[position], position, len(points), weight)
                 coming += points[old:weight]
             self._weights[position] = weight
-        if not self._below:
+        if not any(self._below):
             self._below = [sum(self._weights[:i]) for i in range(len(self._weights))]
         if (len(going) + len(coming)) * _RENEW > len(ring):
             every = zip(self._points, self._weights, strict=True)
@@ -120,18 +120,20 @@ class Consistent(Balancer):
         following = bisect_left(ring, last)
         self._last = ring[following if following < len(ring) else 0]
 
-    def grow(self, server_id: int, address: Address) -> None:
-        self._ids.append(server_id)
-        self._hash_keys.append("id")
-        self._keys.append(key_of(server_id, address, "id"))
-        self._weights.append(0)
-        self._points.append([])
-        self._below.append(sum(self._weights))
+    def resize(self, size: int) -> None:
+        more = size - len(self._weights)
+        # in place: pickers keep the list of weights
+        self._weights += [0] * more
+        self._ids += [0] * more
+        self._keys += [0] * more
+        self._hash_keys += ["id"] * more
+        self._points += [[] for _ in range(more)]
+        self._below += [sum(self._weights)] * more
 
-    def set_hash_key(self, position: int, hash_key: str, address: Address) -> None:
-        """The `hash-key` of a server that was added. LBPRM lock held."""
-        self._hash_keys[position] = hash_key
-        self.move(position, address)
+    def put(self, position: int, settings: ServerSettings) -> None:
+        self._ids[position] = settings.id
+        self._hash_keys[position] = settings.hash_key
+        self.move(position, settings.address)
 
     def move(self, position: int, address: Address) -> None:
         key = key_of(self._ids[position], address, self._hash_keys[position])

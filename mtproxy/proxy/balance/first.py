@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.balance.base import Balancer, Full, HashOf, Picker
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.settings import ServerSettings
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 
@@ -34,9 +34,13 @@ class First(Balancer):
         usable = [i for i, weight in enumerate(self._weights) if weight]
         self._order = tuple(sorted(usable, key=self._ids.__getitem__))
 
-    def grow(self, server_id: int, address: Address) -> None:
-        self._ids.append(server_id)
-        self._weights.append(0)
+    def resize(self, size: int) -> None:
+        more = size - len(self._weights)
+        self._ids += [0] * more
+        self._weights += [0] * more
+
+    def put(self, position: int, settings: ServerSettings) -> None:
+        self._ids[position] = settings.id
 
     def picker(
         self,

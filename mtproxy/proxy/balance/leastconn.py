@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.balance.base import HEAVIEST, Balancer, Full, HashOf, Picker
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 
@@ -73,11 +72,13 @@ class LeastConn(Balancer):
             self._weights[position] = weight
             self._place(position)
 
-    def grow(self, server_id: int, address: Address) -> None:
-        self._weights.append(0)
-        self._sessions.append(0)
-        self._entries.append(ABSENT)
-        assert len(self._weights) <= POSITION_MASK
+    def resize(self, size: int) -> None:
+        assert len(self._weights) <= size <= POSITION_MASK
+        more = size - len(self._weights)
+        # in place: pickers keep these lists
+        self._weights += [0] * more
+        self._sessions += [0] * more
+        self._entries += [ABSENT] * more
 
     def picker(
         self,

@@ -20,7 +20,6 @@ from mtproxy.proxy.balance.base import HEAVIEST, Balancer, Full, HashOf, Picker
 from mtproxy.proxy.balance.order import WeightedOrder
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 
@@ -57,9 +56,9 @@ class RoundRobin(Balancer):
         for position, weight in weights.items():
             self._weights[position] = weight
 
-    def grow(self, server_id: int, address: Address) -> None:
-        # the order reads its own copy, see `update`
-        self._weights = [*self._weights, 0]
+    def resize(self, size: int) -> None:
+        # a copy: the order reads the list that it was given
+        self._weights = self._weights + [0] * (size - len(self._weights))
 
     def picker(
         self,

@@ -17,7 +17,6 @@ from mtproxy.proxy.balance.base import Balancer, Full, HashOf, Picker
 from mtproxy.proxy.balance.slotmap import SlotMap, divisor, slot_map
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 
@@ -49,8 +48,8 @@ class StaticMap(Balancer):
         made = slot_map(self._weights)
         self._snapshot = made, count(following if following < len(made) else 0).__next__
 
-    def grow(self, server_id: int, address: Address) -> None:
-        self._weights.append(0)
+    def resize(self, size: int) -> None:
+        self._weights += [0] * (size - len(self._weights))
 
     def picker(
         self,
