@@ -314,7 +314,7 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "send_proxy", "check", "hash_key",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -377,10 +377,10 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["log-proto", server.log_proto]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
-    words += ["rise", str(server.rise)]
+    words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:
-        words += ["check", "inter", duration(check.inter), "fall", str(check.fall)]
+        words += ["check", "inter", duration(check.inter)]
         for name in ("fastinter", "downinter"):
             value = getattr(check, name)
             if value is not None:
