@@ -23,6 +23,7 @@ from mtproxy.log.ring import BUF0, Ring
 from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
+from mtproxy.proxy.balance.keys import KEYED, hash_function
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
@@ -171,9 +172,12 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
-        if proxy.disabled or not (proxy.rules.any or proxy.errors):
+        keyed = proxy.is_backend and proxy.balance in KEYED
+        if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue
         build = Build(shared.rules, proxy, ctx, room)
+        if keyed:
+            room.backends[proxy.name].set_hash(hash_function(proxy, build))
         if proxy.errors:
             errors = build_errors(proxy.errors, build)
             if proxy.is_frontend:

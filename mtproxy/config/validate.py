@@ -16,7 +16,12 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
+from mtproxy.config import (
+    keywords_auth,
+    keywords_balance,
+    keywords_errors,
+    keywords_sticktable,
+)
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
@@ -56,6 +61,7 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_balance.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
         _check_binds(ctx, proxy)
