@@ -30,6 +30,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -95,6 +96,7 @@ class ServerDraft:
     check_send_proxy: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
+    hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -157,6 +159,7 @@ class ServerDraft:
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
             socks4=self.socks4,
+            hash_key=self.hash_key,
         )
 
 
@@ -292,6 +295,7 @@ class ProxyDraft:
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = field(default_factory=BalanceSettings)
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -399,6 +403,7 @@ class ProxyDraft:
             ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
+            balance_params=self.balance_params,
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,
