@@ -20,6 +20,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -311,7 +312,7 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "send_proxy", "check",
+    "cookie", "log_proto", "rise", "send_proxy", "check", "resolve",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -354,8 +355,26 @@ def _send_proxy_words(header: SendProxy) -> list[str]:
     return words
 
 
+def _resolve_words(server: ServerSettings, resolve: ResolveSettings) -> list[str]:
+    """The name that is looked up, how, and the address until then."""
+    address = server.address
+    where = resolve.srv_name or str(server.hostname)
+    if address.port_offset is not None:
+        where += f":{address.port_offset:+d}"
+    elif address.port:
+        where += f":{address.port}"
+    words = [where, "resolvers", resolve.resolvers, "resolve-prefer", resolve.prefer]
+    words += ["init-addr", "none" if server.unresolved else address.host]
+    words += ["resolve-opts", "allow-dup-ip" if resolve.allow_dup_ip else "prevent-dup-ip"]
+    words[-1] += ",ignore-weight" * resolve.ignore_weight
+    if resolve.nets:
+        words += ["resolve-net", ",".join(resolve.nets)]
+    return words
+
+
 def _server_words(server: ServerSettings) -> list[str]:
-    words = [_address(server.address)]
+    resolve = server.resolve
+    words = [_address(server.address)] if resolve is None else _resolve_words(server, resolve)
     if server.forced_id:
         words += ["id", str(server.id)]
     words += ["weight", str(server.weight)]
