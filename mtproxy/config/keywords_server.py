@@ -396,9 +396,7 @@ def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str,
     if parsed.hostname is not None and parsed.hostname.startswith("_"):
         draft.srv_name, draft.hostname = parsed.hostname, None
     if failed is not None and asked:
-        what = (
-            "disabling server" if draft.unresolved else "falling back to the configured address"
-        )
+        what = "disabling server" if draft.unresolved else "falling back to the configured address"
         ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', {what}")
 
 

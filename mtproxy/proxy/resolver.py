@@ -15,7 +15,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.dns.channel import Channel, open_channel
-from mtproxy.proxy.dns.wire import A, AAAA, Outcome, question, read
+from mtproxy.proxy.dns.wire import AAAA, A, Outcome, question, read
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy import transitions
-from mtproxy.proxy.backend import NOTICE as NOTICE
+from mtproxy.proxy.backend import NOTICE
 from mtproxy.proxy.states import RMAINT
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.proxy.dns.channel import Channel, Counters, open_channel
 from mtproxy.proxy.dns.records import Record, Requester, Resolution, Status
-from mtproxy.proxy.dns.wire import A, AAAA, SRV, Outcome, fingerprint, question, read
+from mtproxy.proxy.dns.wire import AAAA, SRV, A, Outcome, fingerprint, question, read
 from mtproxy.sched.tasklet import Task
 
 if TYPE_CHECKING:

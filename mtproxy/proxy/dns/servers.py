@@ -18,9 +18,10 @@ from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from mtproxy.base.settings import Address, AddressKind
+from mtproxy.proxy.backend import NOTICE
 from mtproxy.proxy.dns import apply
 from mtproxy.proxy.dns.records import Record, Resolution, Status
-from mtproxy.proxy.dns.wire import A, AAAA, SRV, valid_name
+from mtproxy.proxy.dns.wire import AAAA, SRV, A, valid_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -174,7 +175,7 @@ class Follower:
                 return False
             server.backend.notify(
                 ctx,
-                apply.NOTICE,
+                NOTICE,
                 f"Server {server.backend.name}/{server.name} administratively READY"
                 " thanks to valid DNS answer.",
             )
@@ -212,7 +213,7 @@ class Follower:
             self.leave()
         if server.hostname is None:
             text = apply.set_name(server, ctx, found.host, "SRV record")
-            self.log(ctx, apply.NOTICE, text, server.backend.name)
+            self.log(ctx, NOTICE, text, server.backend.name)
         record.users[self] = None
         if not self.resting and self.resolution is None:
             self.follow(found.host)
@@ -366,4 +367,3 @@ def _follow_anew(follower: Follower, _ctx: ThreadContext) -> None:
 def _is_domain(name: str) -> bool:
     """HAProxy's characters of names of hosts."""
     return bool(name) and all(c.isascii() and (c.isalnum() or c in "-_.") for c in name)
-

@@ -90,7 +90,7 @@ def valid_name(name: str) -> bool:
     import dns.name
 
     try:
-        return len(dns.name.from_text(name).to_wire()) <= 255
+        return len(dns.name.from_text(name).to_wire() or b"") <= 255
     except (dns.exception.DNSException, UnicodeError):
         return False
 
@@ -149,7 +149,7 @@ def _read_records(data: bytes, name: str, kind: int, *, truncated: bool) -> Answ
             if number == last:
                 outcome = Outcome.CNAME_ERROR
                 break
-            expected = rdata.target  # type: ignore[attr-defined]
+            expected = rdata.target
         elif (found := _found(rdata)) is not None:
             records.append(found)
     if outcome is not Outcome.VALID:
@@ -171,7 +171,7 @@ def _found(rdata: dns.rdata.Rdata) -> Found | None:
             kind,
             _text(target),
             # as in the message, without the label that ends it
-            xxh32(target.to_wire()[:-1], kind),
+            xxh32((target.to_wire() or b"")[:-1], kind),
             rdata.port,  # type: ignore[attr-defined]
             rdata.weight,  # type: ignore[attr-defined]
         )
