@@ -52,7 +52,9 @@ def set_address(server: ServerState, ctx: ThreadContext, address: Address, updat
     tell_threads(server, ctx)
     before = "(none)" if old.kind is AddressKind.NONE else old.host
     server.backend.notify(
-        ctx, NOTICE, f"{_name(server)} changed its IP from {before} to {address.host} by {updater}."
+        ctx,
+        NOTICE,
+        f"{server.full_name} changed its IP from {before} to {address.host} by {updater}.",
     )
     return True
 
@@ -85,7 +87,7 @@ def set_name(server: ServerState, ctx: ThreadContext, name: str, updater: str) -
     server.hostname = name
     server.lock.drop(ctx.tid)
     before = "(null)" if old is None else old
-    return f"{_name(server)} changed its FQDN from {before} to {name} by '{updater}'"
+    return f"{server.full_name} changed its FQDN from {before} to {name} by '{updater}'"
 
 
 def forget_name(server: ServerState, ctx: ThreadContext) -> None:
@@ -116,7 +118,3 @@ def leave_maint(server: ServerState, ctx: ThreadContext) -> bool:
         return False
     transitions.clear_flag(server, ctx, RMAINT)
     return True
-
-
-def _name(server: ServerState) -> str:
-    return f"{server.backend.name}/{server.name}"

@@ -176,8 +176,7 @@ class Follower:
             server.backend.notify(
                 ctx,
                 NOTICE,
-                f"Server {server.backend.name}/{server.name} administratively READY"
-                " thanks to valid DNS answer.",
+                f"Server {server.full_name} administratively READY thanks to valid DNS answer.",
             )
             return True
         holds = {
