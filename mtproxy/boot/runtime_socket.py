@@ -65,6 +65,7 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     shared.rules.rate = runtime.rates.rate
     runtime.rings = shared.rings
     runtime.tables = shared.rules.tables
+    runtime.resolvers = shared.resolvers
     runtime.rules = shared.rules
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)

@@ -15,7 +15,7 @@ _NAMES = """
     expert-mode; httpclient; mcli-debug-mode; new ssl; reload; set
     anon; set dynamic-cookie-key; set maxconn; set rate-limit; set ssl;
     show anon; show cache; show dev; show libs; show peers; show pools; show proc; show quic;
-    show resolvers; show schema; show ssl; show tasks; show tls-keys; show trace;
+    show schema; show ssl; show tasks; show tls-keys; show trace;
     shutdown frontend; shutdown session; shutdown sessions; trace; update ssl
 """
 

@@ -52,7 +52,6 @@ class Check:
         "_started",
         "_task",
         "_timeout",
-        "_where",
         "expire",
         "never_local",
         "server",
@@ -73,9 +72,7 @@ class Check:
         self.never_local = never_local
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
-        address = settings.address or server.address
-        port = settings.port or address.port or server.address.port
-        self._family, self._where = sockaddr(address, port)
+        self._family = 0
         proxy = server.backend.settings
         self._source = server.settings.source or proxy.source
         timeouts = proxy.timeouts
@@ -128,6 +125,11 @@ class Check:
 
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
+        # the server's address may have changed
+        server = self.server
+        address = self.settings.address or server.address
+        port = self.settings.port or address.port or server.address.port
+        self._family, where = sockaddr(address, port)
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if self._family != socket.AF_UNIX:
@@ -135,7 +137,7 @@ class Check:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
             if self._source is not None:
                 bind_source(sock, self._source)
-            error = sock.connect_ex(self._where)
+            error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)

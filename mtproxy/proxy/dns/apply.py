@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy import transitions
 from mtproxy.proxy.backend import NOTICE
-from mtproxy.proxy.states import RMAINT
+from mtproxy.proxy.states import HMAINT, RMAINT
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import ServerState
@@ -85,6 +85,7 @@ def set_name(server: ServerState, ctx: ThreadContext, name: str, updater: str) -
     server.lock.take(ctx.tid)
     old = server.hostname
     server.hostname = name
+    server.admin |= HMAINT
     server.lock.drop(ctx.tid)
     before = "(null)" if old is None else old
     return f"{server.full_name} changed its FQDN from {before} to {name} by '{updater}'"

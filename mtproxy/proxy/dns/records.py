@@ -98,8 +98,8 @@ class Resolution:
         #: how often it may still be asked
         self.tries = 0
         self.last_query = now
-        #: tick at which the last look-up ended; None: look it up at once
-        self.last_resolution: int | None = None
+        #: tick at which the last look-up ended
+        self.last_resolution = now
         self.last_valid = now
         #: how many name servers were asked, and how many have answered
         self.asked = 0

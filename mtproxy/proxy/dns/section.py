@@ -61,6 +61,7 @@ class Section:
     __slots__ = (
         "_by_name",
         "_channels",
+        "_fresh",
         "_numbers",
         "_running",
         "_task",
@@ -87,6 +88,8 @@ class Section:
         self._numbers: dict[int, Resolution] = {}
         #: those that wait for answers, the one that was asked first in front
         self._running: OrderedDict[Resolution, None] = OrderedDict()
+        #: those that were never looked up
+        self._fresh: OrderedDict[Resolution, None] = OrderedDict()
         #: the others, the one that is due first in front
         self._waiting: OrderedDict[Resolution, None] = OrderedDict()
         self._task = Task(ctx, lambda _value: self._step(), "resolvers")
@@ -104,8 +107,7 @@ class Section:
             for one in (kind, _OTHER_FAMILY.get(kind, kind)):
                 resolution.wires[one] = question(key[0], one, self.settings.payload_size)
             self._by_name[key] = resolution
-            self._waiting[resolution] = None
-            self._waiting.move_to_end(resolution, last=False)
+            self._fresh[resolution] = None
             self._task.wake()
         resolution.requesters[requester] = None
         resolution.settled = False
@@ -114,8 +116,10 @@ class Section:
     def unlink(self, requester: Requester, resolution: Resolution) -> None:
         """`requester` is not interested any more. A name without requesters is dropped."""
         resolution.requesters.pop(requester, None)
+        resolution.settled = False  # another may want the address that it had
         if not resolution.requesters:
             del self._by_name[resolution.name, resolution.preferred]
+            self._fresh.pop(resolution, None)
             self._waiting.pop(resolution, None)
             self._running.pop(resolution, None)
             self._numbers.pop(resolution.number, None)
@@ -153,10 +157,9 @@ class Section:
             return  # nobody gets a new server connection for it
         left = _AT_ONCE
         pause = max(self.settings.timeout_resolve, 1)
-        while self._waiting:
-            resolution = next(iter(self._waiting))
-            last = resolution.last_resolution
-            if last is not None and last + pause > now:
+        while queue := self._fresh or self._waiting:
+            resolution = next(iter(queue))
+            if queue is self._waiting and resolution.last_resolution + pause > now:
                 return
             if not left:
                 self._task.wake()
@@ -165,7 +168,7 @@ class Section:
             number = secrets.randbits(16)
             while number in self._numbers:
                 number = secrets.randbits(16)
-            del self._waiting[resolution]
+            del queue[resolution]
             self._numbers[number] = resolution
             resolution.number = number
             resolution.running = True
@@ -188,10 +191,11 @@ class Section:
         if self._running:
             first = next(iter(self._running))
             ticks.append(first.last_query + max(self.settings.timeout_retry, 1))
+        if self._fresh:
+            ticks.append(self.ctx.now)
         if self._waiting:
             last = next(iter(self._waiting)).last_resolution
-            pause = max(self.settings.timeout_resolve, 1)
-            ticks.append(self.ctx.now if last is None else last + pause)
+            ticks.append(last + max(self.settings.timeout_resolve, 1))
         if ticks and not self.ctx.stopping:
             self._task.set_expire(max(min(ticks), self.ctx.now + 1))
 
@@ -283,8 +287,9 @@ class Section:
     def _check(self) -> None:
         """Raise AssertionError where an invariant does not hold (tests)."""
         everybody = set(self._by_name.values())
-        assert set(self._running) | set(self._waiting) == everybody
-        assert not set(self._running) & set(self._waiting)
+        queues = (self._fresh, self._running, self._waiting)
+        assert set().union(*queues) == everybody
+        assert sum(map(len, queues)) == len(everybody)
         assert set(self._numbers.values()) == set(self._running)
         for number, resolution in self._numbers.items():
             assert resolution.number == number

@@ -82,11 +82,12 @@ class Follower:
         """Look up nothing any more."""
         resolution = self.resolution
         self.resolution = None
-        self._let_go()
+        self.let_go()
         if resolution is not None:
             self.section.unlink(self, resolution)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Give the address back: another one may be taken."""
         if self.record is not None:
             self.record.users.pop(self, None)
             self.record = None
@@ -98,7 +99,7 @@ class Follower:
         if resolution is None or (self.targets is not None and self.resting):
             return
         if self.record is not None and self.record.key not in resolution.by_key:
-            self._let_go()
+            self.let_go()
         found = True
         if self.record is None:
             record = self._choose(resolution)
@@ -116,7 +117,7 @@ class Follower:
     def failed(self, ctx: ThreadContext) -> bool:
         if self._update_status(ctx, has_address=False):
             apply.forget_address(self.server, ctx)
-            self._let_go()
+            self.let_go()
             return False
         return True
 
@@ -272,10 +273,11 @@ class Targets:
         for record in resolution.records:
             for follower in list(record.users):
                 if isinstance(follower, Follower) and follower.targets is self:
-                    self._free(follower, record, ctx)
+                    self.let_go(follower, record, ctx)
         return False
 
-    def _free(self, follower: Follower, record: Record, ctx: ThreadContext) -> None:
+    def let_go(self, follower: Follower, record: Record, ctx: ThreadContext) -> None:
+        """A slot does not stand for its target any more; it is the last of the free ones."""
         del record.users[follower]
         follower.stand_back(ctx)
         self.free.append(follower)
@@ -293,19 +295,18 @@ class Targets:
 def take_targets(section: Section, resolution: Resolution, gone: list[Record]) -> None:
     """`Section.take_targets`: records have gone, and those of a SRV name want slots."""
     ctx = section.ctx
-    for record in gone:
-        for user in list(record.users):
-            if not isinstance(user, Follower):
-                continue
-            if record.found.kind == SRV:
-                assert user.targets is not None
-                user.targets._free(user, record, ctx)
-            elif user.record is record:
-                user._let_go()
-    if resolution.preferred != SRV:
-        return
-    for record in resolution.records:
-        if record.found.kind == SRV:
+    lost = set(gone)
+    for record in sorted((*gone, *resolution.records), key=lambda one: one.found.order):
+        if record in lost:
+            for user in list(record.users):
+                if not isinstance(user, Follower):
+                    continue
+                if record.found.kind == SRV:
+                    assert user.targets is not None
+                    user.targets.let_go(user, record, ctx)
+                elif user.record is record:
+                    user.let_go()
+        elif record.found.kind == SRV:
             for requester in list(resolution.requesters):
                 if isinstance(requester, Targets):
                     requester.assign(record, ctx)
