@@ -91,7 +91,8 @@ def _nameserver(ctx: Context, st: Statement) -> None:
     address = parsed.address
     if address.kind not in _INET:
         raise ConfigError("'nameserver' : an IP address is expected", word=text)
-    address = replace(address, port=address.port or _DNS_PORT)
+    kind = AddressKind.IPV6 if ":" in address.host else AddressKind.IPV4
+    address = replace(address, kind=kind, port=address.port or _DNS_PORT)
     _add(ctx, NameServer(name, address, st.location, stream=stream))
 
 

@@ -182,6 +182,10 @@ def _cookie(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.cookie = args.value("a value")
 
 
+def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.hash_key = args.choice("id", "addr", "addr-port")
+
+
 #: `proxy-v2-options`, and those that tell of TLS
 _PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
 _PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
@@ -224,6 +228,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("enabled", _set("disabled", False)),
     ServerOption("fall", _number("fall", 1)),
     ServerOption("fastinter", _delay("fastinter")),
+    ServerOption("hash-key", _hash_key),
     ServerOption("id", _number("id", 1), in_default=False, arguments=1),
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
@@ -295,7 +300,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("force-tlsv12", "TLS"),
     _later("force-tlsv13", "TLS"),
     _later("guid", "GUIDs", 1),
-    _later("hash-key", "hash-based balancing", 1),
     _later("healthcheck", "health check sections", 1),
     _later("idle-ping", "HTTP/2", 1),
     _later("init-state", "initial server states", 1),
@@ -404,8 +408,9 @@ def read_server(ctx: Context, st: Statement) -> None:
     """A `server` line of the section in `ctx.current`."""
     name = st.required(1, "a name")
     st.required(2, "an address")
+    _check_new(ctx, st, name)
     check_name(name, "server")
-    _add_server(ctx, _read_draft(ctx, st, name, 2), st)
+    _add_server(ctx, _read_draft(ctx, st, name, 2))
 
 
 def _read_draft(ctx: Context, st: Statement, name: str, at: int) -> ServerDraft:
@@ -421,17 +426,23 @@ def _read_draft(ctx: Context, st: Statement, name: str, at: int) -> ServerDraft:
     return draft
 
 
-def _add_server(ctx: Context, draft: ServerDraft, st: Statement) -> None:
-    proxy, name = ctx.proxy, draft.name
-    earlier = proxy.servers_by_name.get(name)
+def _check_new(ctx: Context, st: Statement, name: str) -> None:
+    """Complain if there is a server of that name; what else is wrong is told too."""
+    earlier = ctx.proxy.servers_by_name.get(name)
     if earlier is not None:
-        raise ConfigError(
-            f"'{st.words[0]} {proxy.name}/{name}' : another server named '{name}' was already"
+        error = ConfigError(
+            f"'{st.words[0]} {ctx.proxy.name}/{name}' : another server named '{name}' was already"
             f" defined at line {earlier.location.line}, please use distinct names",
             word=st.words[1],
         )
-    proxy.servers.append(draft)
-    proxy.servers_by_name[name] = draft
+        ctx.report(st, error)
+
+
+def _add_server(ctx: Context, draft: ServerDraft) -> None:
+    proxy = ctx.proxy
+    if draft.name not in proxy.servers_by_name:
+        proxy.servers.append(draft)
+        proxy.servers_by_name[draft.name] = draft
 
 
 #: `server-template PREFIX NUMBER` or `FIRST-LAST`
@@ -456,8 +467,9 @@ def _server_template(ctx: Context, st: Statement) -> None:
     draft = _read_draft(ctx, st, prefix, 3)
     for number in range(first, last + 1):
         # an id can be that of the first alone
-        number_id = draft.id if number == first else None
-        _add_server(ctx, replace(draft, name=f"{prefix}{number}", id=number_id), st)
+        name, given_id = f"{prefix}{number}", draft.id if number == first else None
+        _check_new(ctx, st, name)
+        _add_server(ctx, replace(draft, name=name, id=given_id))
 
 
 #: far more than anybody has; a slip of the pen must not fill the memory

@@ -31,6 +31,7 @@ from mtproxy.sched.tasklet import Task
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import GlobalSettings
+    from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.waitqueue import WaitQueueBase
@@ -123,13 +124,15 @@ class Check:
             header = build_v2(None, None, checksum=settings.crc32c)
         sock.send(header)
 
+    def target(self) -> tuple[int, SockAddr]:
+        """Family and address of the next connection; the server's address may have changed."""
+        address = self.settings.address or self.server.address
+        port = self.settings.port or address.port or self.server.address.port
+        return sockaddr(address, port)
+
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
-        # the server's address may have changed
-        server = self.server
-        address = self.settings.address or server.address
-        port = self.settings.port or address.port or server.address.port
-        self._family, where = sockaddr(address, port)
+        self._family, where = self.target()
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if self._family != socket.AF_UNIX:
