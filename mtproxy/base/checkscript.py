@@ -153,3 +153,9 @@ class CheckScript:
     send_state: bool = False
     #: the option that chose it, as it was written
     option: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def connects_only(self) -> bool:
+        """Whether it has no rules: a connection is all that there is to it."""
+        first = self.steps[0]
+        return len(self.steps) == 1 and isinstance(first, ConnectStep) and first.implicit

@@ -34,7 +34,8 @@ from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address, GlobalSettings
+    from mtproxy.base.settings import GlobalSettings
+    from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.proxy.checks.script import Script
     from mtproxy.sched.context import ThreadContext
@@ -48,14 +49,12 @@ class Check:
     """The health check of one server. `run` on the thread that collected it; see the module."""
 
     __slots__ = (
-        "_address",
         "_connection",
         "_family",
         "_place",
         "_scripted",
         "_started",
         "_task",
-        "_where",
         "check_timeout",
         "connect_timeout",
         "expire",
@@ -79,18 +78,13 @@ class Check:
         self.never_local = never_local
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
+        self._family = 0
         proxy = server.backend.settings
         script = proxy.check_script
         #: whether there is more to do than to connect
-        self._scripted = settings.via_socks4 or (
-            script is not None and (script.kind != "tcp" or len(script.steps) > 1)
-        )
-        if script is not None and len(script.steps) == 1:
-            self._scripted |= not script.steps[0].implicit  # type: ignore[attr-defined]
+        self._scripted = settings.via_socks4 or (script is not None and not script.connects_only)
         #: what `option tcp-check` says of a connection that failed
         self._place = "" if script is None else " at initial connection step of tcp-check"
-        self._address: Address | None = None
-        self._follow()
         self.source = server.settings.source or proxy.source
         timeouts = proxy.timeouts
         #: ms to connect in, and those for everything behind that, None: the rest
@@ -101,13 +95,6 @@ class Check:
         self._started = 0
         self._task: Task | None = None
         self._connection: Connection | None = None
-
-    def _follow(self) -> None:
-        """Take over the server's address, which may change while the proxy runs."""
-        self._address = own = self.server.address
-        address = self.settings.address or own
-        port = self.settings.port or address.port or own.port
-        self._family, self._where = sockaddr(address, port)
 
     def interval(self) -> int:
         """Milliseconds to the next check, as the server's health asks for, without spreading."""
@@ -125,8 +112,6 @@ class Check:
             run = Run(self, self._script(ctx), ctx)
             run.task = ctx.spawn(self._say(ctx, run), "check")
             return
-        if self.server.address is not self._address:
-            self._follow()
         try:
             try:
                 connected = self._connect(ctx)
@@ -175,8 +160,15 @@ class Check:
             header = build_v2(None, None, checksum=settings.crc32c)
         sock.send(header)
 
+    def target(self) -> tuple[int, SockAddr]:
+        """Family and address of the next connection; the server's address may have changed."""
+        address = self.settings.address or self.server.address
+        port = self.settings.port or address.port or self.server.address.port
+        return sockaddr(address, port)
+
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
+        self._family, where = self.target()
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if self._family != socket.AF_UNIX:
@@ -184,7 +176,7 @@ class Check:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
             if self.source is not None:
                 bind_source(sock, self.source)
-            error = sock.connect_ex(self._where)
+            error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.checks.script import Script
+    from mtproxy.proxy.dns.section import Section
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.resolver import Resolver
@@ -180,6 +181,7 @@ class Room:
         "others",
         "others_tick",
         "resolvers",
+        "sections",
         "thread_logs",
     )
 
@@ -195,6 +197,8 @@ class Room:
         self.backends: dict[str, Backend] = {}
         self.confs: dict[str, BackConf] = {}
         self.resolvers: dict[str, Resolver] = {}
+        #: the resolvers sections that look up servers' names on this thread
+        self.sections: dict[str, Section] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
         #: what health checks of a backend's servers do, by its name (proxy.checks)
