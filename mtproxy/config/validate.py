@@ -16,7 +16,7 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
+from mtproxy.config import keywords_auth, keywords_errors, keywords_stats, keywords_sticktable
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
@@ -56,6 +56,7 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_stats.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
         _check_binds(ctx, proxy)
@@ -315,6 +316,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.stats is not None:
+        ignored.append("stats")
+        proxy.stats = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
     _warn_of_http_rules(ctx, proxy)
