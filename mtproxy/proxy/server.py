@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.proxy.checkstatus import CheckStatus as CheckStatus  # noqa: PLC0414  # known by both
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
 from mtproxy.proxy.load import Load
@@ -31,24 +31,6 @@ if TYPE_CHECKING:
     from mtproxy.sched.tasklet import Tasklet
 
 
-class CheckStatus(Enum):
-    """Outcome of a health check: code and description as `show stat` prints them."""
-
-    INI = ("INI", "Initializing")
-    L4OK = ("L4OK", "Layer4 check passed")
-    L4TOUT = ("L4TOUT", "Layer4 timeout")
-    L4CON = ("L4CON", "Layer4 connection problem")
-    SOCKERR = ("SOCKERR", "Socket error")
-
-    def __init__(self, code: str, description: str) -> None:
-        self.code = code
-        self.description = description
-
-    @property
-    def passed(self) -> bool:
-        return self is CheckStatus.L4OK
-
-
 #: a `pool-max-conn` above this is as good as none: each thread has its own bound as well
 MOST_PERMITS = 1 << 16
 
@@ -63,6 +45,7 @@ class ServerState:
     __slots__ = (
         "address",
         "backend",
+        "check_code",
         "check_duration",
         "check_info",
         "check_status",
@@ -124,6 +107,8 @@ class ServerState:
         self.check_status = CheckStatus.INI
         #: whether a check is under way; written by the thread that runs it
         self.checking = False
+        #: what the application answered the last check, 0: nothing
+        self.check_code = 0
         #: of the last check, in ms; -1 before the first
         self.check_duration = -1
         #: why the last check failed ("Connection refused"), or ""
