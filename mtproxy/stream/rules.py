@@ -35,9 +35,10 @@ class Intercept(Protocol):
     decides; what they let pass gets `answer`, an Answer or a Wait that ends with one.
     """
 
-    name: str
-    access: Sequence[BuiltRule]
-
+    @property
+    def name(self) -> str: ...
+    @property
+    def access(self) -> Sequence[BuiltRule]: ...
     def wants(self, view: View) -> bool: ...
     def answer(self, view: View) -> Verdict: ...
 
