@@ -15,7 +15,7 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import StatsPage
 from mtproxy.config.keywords_rules import parse_rule, reader_of
-from mtproxy.config.model import DEFAULTS, PROXY, Keyword, Parser, Statement, seconds
+from mtproxy.config.model import DEFAULTS, PROXY, PROXY_ONLY, Keyword, Parser, Statement, seconds
 from mtproxy.http.edit import fits_a_line
 from mtproxy.rules import points
 
@@ -133,13 +133,7 @@ def _show_desc(ctx: Context, st: Statement) -> None:
     _change(ctx, description=text or _page(ctx).description or "")
 
 
-def _not_in_defaults(ctx: Context, what: str) -> None:
-    if ctx.proxy.kind == DEFAULTS:
-        raise ConfigError(f"'{what}' not allowed in 'defaults' section", word=what.split()[1])
-
-
 def _admin(ctx: Context, st: Statement) -> None:
-    _not_in_defaults(ctx, "stats admin")
     reader = reader_of(ctx, st, points.HTTP_REQUEST, 2)
     if reader.peek() not in ("if", "unless"):
         raise reader.error(
@@ -151,7 +145,6 @@ def _admin(ctx: Context, st: Statement) -> None:
 
 
 def _http_request(ctx: Context, st: Statement) -> None:
-    _not_in_defaults(ctx, "stats http-request")
     reader = reader_of(ctx, st, points.HTTP_REQUEST, 2)
     word = reader.value("an action")
     if word not in _ACCESS:
@@ -186,11 +179,11 @@ def check(ctx: Context, proxy: ProxyDraft) -> None:
 
 
 KEYWORDS: Final[tuple[Keyword, ...]] = (
-    Keyword("stats admin", PROXY, _admin),
+    Keyword("stats admin", PROXY_ONLY, _admin),
     Keyword("stats auth", PROXY, _auth),
     Keyword("stats enable", PROXY, _flag()),
     Keyword("stats hide-version", PROXY, _flag("hide_version")),
-    Keyword("stats http-request", PROXY, _http_request),
+    Keyword("stats http-request", PROXY_ONLY, _http_request),
     Keyword("stats realm", PROXY, _realm),
     Keyword("stats refresh", PROXY, _refresh),
     Keyword("stats scope", PROXY, _scope),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from mtproxy.proxy import transitions
+from mtproxy.proxy.states import FDRAIN, FMAINT, RUNNING, STOPPED, STOPPING
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import ServerState
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: does it, and says whether there was anything to do
 type Change = Callable[[ServerState, ThreadContext], bool]
+
+#: how logs explain a state that was forced here
+_REASON: Final = "changed from Web interface"
 
 #: bytes of one field; more is an error
 _FIELD: Final = 2048
@@ -39,26 +43,42 @@ def _maint(server: ServerState, ctx: ThreadContext) -> bool:
     return True
 
 
-def _disable(server: ServerState, ctx: ThreadContext) -> bool:
-    if server.maint:
-        return False
-    transitions.set_maint(server, ctx)
-    return True
+def _set(flag: int, word: str) -> Change:
+    def change(server: ServerState, ctx: ThreadContext) -> bool:
+        if server.admin & flag:
+            return False
+        transitions.set_flag(server, ctx, flag, f"'{word}' on stats page")
+        return True
+
+    return change
 
 
-def _enable(server: ServerState, ctx: ThreadContext) -> bool:
-    if not server.maint:
-        return False
-    transitions.set_ready(server, ctx)
-    return True
+def _clear(flag: int) -> Change:
+    def change(server: ServerState, ctx: ThreadContext) -> bool:
+        if not server.admin & flag:
+            return False
+        transitions.clear_flag(server, ctx, flag)
+        return True
+
+    return change
 
 
-def _health_up(server: ServerState, ctx: ThreadContext) -> bool:
-    return transitions.set_health(server, ctx, up=True)
+def _checks(*, on: bool, agent: bool = False) -> Change:
+    def change(server: ServerState, ctx: ThreadContext) -> bool:
+        check = server.agent if agent else server.check
+        return check.configured and transitions.enable_check(server, ctx, on, agent=agent)
+
+    return change
 
 
-def _health_down(server: ServerState, ctx: ThreadContext) -> bool:
-    return transitions.set_health(server, ctx, up=False)
+def _health(state: int, *, agent: bool = False) -> Change:
+    def change(server: ServerState, ctx: ThreadContext) -> bool:
+        if not server.agent.enabled if agent else server.track is not None:
+            return False
+        transitions.set_health(server, ctx, state, agent=agent, reason=_REASON)
+        return True
+
+    return change
 
 
 #: by the value of `action`; those of old versions last
@@ -66,10 +86,19 @@ ACTIONS: Final[dict[str, Change]] = {
     "ready": _ready,
     "drain": _drain,
     "maint": _maint,
-    "hrunn": _health_up,
-    "hdown": _health_down,
-    "disable": _disable,
-    "enable": _enable,
+    "dhlth": _checks(on=False),
+    "ehlth": _checks(on=True),
+    "hrunn": _health(RUNNING),
+    "hnolb": _health(STOPPING),
+    "hdown": _health(STOPPED),
+    "dagent": _checks(on=False, agent=True),
+    "eagent": _checks(on=True, agent=True),
+    "arunn": _health(RUNNING, agent=True),
+    "adown": _health(STOPPED, agent=True),
+    "disable": _set(FMAINT, "disable"),
+    "enable": _clear(FMAINT),
+    "stop": _set(FDRAIN, "stop"),
+    "start": _clear(FDRAIN),
 }
 
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from mtproxy.http.headers import make_header
 from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.states import server_status
 from mtproxy.rules.reply import ErrorReply, Message, Reply
 from mtproxy.stats import metrics, process, proxies
 from mtproxy.stats.pieces import in_pieces
@@ -303,14 +304,14 @@ def _check_codes(part: _Part) -> Iterator[str]:
 
 def _servers_by_state(part: _Part) -> Iterator[str]:
     for servers, label in _with_servers(part):
-        counts = Counter(_state("S", proxies.server_status(one)) for one in servers)
+        counts = Counter(_state("S", server_status(one)) for one in servers)
         for state in _STATES["S"]:
             yield f'{part.name}{label},state="{state}"}} {counts[state]}\n'
 
 
 def _servers_by_check(part: _Part) -> Iterator[str]:
     for servers, label in _with_servers(part):
-        counts = Counter(one.check_status.code for one in servers if one.health is not None)
+        counts = Counter(one.check.status.code for one in servers)
         for code in _CHECKS:
             yield f'{part.name}{label},state="{code}"}} {counts[code]}\n'
 

@@ -26,10 +26,11 @@ border-color:#e39a9a}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:12px}
 .panel,section{background:#fff;border:1px solid var(--line);border-radius:8px;padding:10px 12px;
 margin:0 0 14px}
-section{overflow-x:auto}
+section{overflow-x:auto}section table{font-size:13px}
+.idle td{white-space:normal;color:var(--soft)}
 .panel table{width:100%}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:3px 7px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
+th,td{padding:3px 6px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
 thead th{background:var(--head);font-weight:600;font-size:12px}
 thead tr:first-child th{text-align:center;border-left:1px solid var(--line)}
 th.name,td.name,td.text,th.text{text-align:left}
@@ -63,7 +64,7 @@ section tr::after{content:"";display:block;clear:both}
 section td{display:flex;justify-content:space-between;text-align:right;white-space:normal;
 border-bottom:1px dotted rgba(0,0,0,.12)}
 section td::before{content:attr(data-l);color:#3b4754;padding-right:10px;text-align:left}
-section td.name::before{content:""}
+section td.name{justify-content:flex-start;gap:10px}section td.name::before{content:none}
 section td:empty{display:none}
 }
 """

@@ -84,11 +84,20 @@ def _locks(runtime: Runtime) -> Iterator[str]:
     )
     history = runtime.history.locks()
     highest = max((max(points, default=0.0) for points in history.values()), default=0.0)
+    idle = []
     for name, points in history.items():
         now, most = (points[-1], max(points)) if points else (0.0, 0.0)
+        if not most:
+            idle.append(name)
+            continue
         title = f"{name}: ms waited per second"
         yield (
             f'<tr class="lock"><td class="name">{escape(name)}</td><td>{now:.3f}</td>'
             f"<td>{most:.3f}</td><td>{chart(points, highest, title)}</td></tr>\n"
+        )
+    if idle:
+        yield (
+            '<tr class="idle"><td class="text" colspan="4">nobody waited for '
+            f"{escape(', '.join(idle))}</td></tr>\n"
         )
     yield "</tbody></table></div>\n"

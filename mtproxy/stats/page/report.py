@@ -36,7 +36,6 @@ ACTIONS: Final = (
     ("eagent", "Agent: enable checks"),
     ("arunn", "Agent: force UP"),
     ("adown", "Agent: force DOWN"),
-    ("shutdown", "Kill Sessions"),
 )
 
 #: what `;st=` says, and how the note looks
@@ -57,9 +56,9 @@ def report(service: StatsService, query: Query) -> Iterator[str]:
     link = _link(service, query)
     yield from _head(service, query, link)
     yield "<main>\n"
-    yield from panels(service.runtime)
     for proxy in service.shown(query):
         yield from _proxy(service, query, proxy, link)
+    yield from panels(service.runtime)
     yield f"</main>\n<script>{SCRIPT}</script>\n</body></html>\n"
 
 
@@ -156,6 +155,7 @@ def _links(service: StatsService, query: Query, link: str) -> Iterator[str]:
     links.append((link, "Refresh now"))
     base, mark, scope = link.partition("?scope=") if query.scope else (link, "", "")
     links += [(f"{base};{form}{mark}{scope}", text) for form, text in _EXPORTS]
+    links += [("#threads", "Threads"), ("#locks", "Locks")]
     yield "<nav>"
     for target, text in links:
         yield f'<a href="{target}">{text}</a>'
