@@ -66,6 +66,7 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     shared.rules.rate = runtime.rates.rate
     runtime.rings = shared.rings
     runtime.tables = shared.rules.tables
+    runtime.resolvers = shared.resolvers
     runtime.rules = shared.rules
     shared.runtime = runtime
     shared.rules.services["prometheus-exporter"] = lambda _build: Exporter(runtime)
