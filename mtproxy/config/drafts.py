@@ -25,6 +25,7 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StatsPage,
     StoredMessage,
 )
 from mtproxy.base.settings import (
@@ -347,6 +348,7 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -373,6 +375,7 @@ class ProxyDraft:
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
             inherited=self._inherited(),
+            stats=self.stats,
         )
 
     def _inherited(self) -> Inherited | None:

@@ -130,7 +130,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (FRONT, "rate-limit", "session rate limits"),
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
-    (PROXY, "stats", "the statistics page"),
     (BACK, "tcp-check", "scripted TCP checks"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

@@ -23,7 +23,7 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import Message, is_silent
+from mtproxy.rules.reply import is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle, pick_sticky
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -492,13 +492,6 @@ class HttpStream(HttpRules):
             return rest
         await linger(self)
         return None
-
-    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> bool:
-        """Send a response that is made here; whether the connection goes on."""
-        data, keep = self.reply_bytes(message, request, keep=keep)
-        self.bytes_read += len(data)
-        await self.send(data)
-        return keep
 
     async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.
