@@ -54,6 +54,8 @@ class BoundListener:
     proxy: ProxySettings
     bind: BindSettings
     sock: socket.socket
+    #: connections that the kernel keeps for `accept`
+    backlog: int = 0
 
 
 @dataclass(slots=True)
