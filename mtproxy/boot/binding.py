@@ -16,10 +16,9 @@ from collections.abc import Iterable, Sequence
 
 from mtproxy.base.settings import AddressKind, BindSettings, Settings
 from mtproxy.boot import runtime_socket
-from mtproxy.boot.build import BoundListener
+from mtproxy.boot.build import DEFAULT_BACKLOG, BoundListener
 from mtproxy.net.sockets import BindError, listen
 
-DEFAULT_BACKLOG = 4096
 #: how long a paused process gets to leave its ports, and how often that is looked at, in seconds
 TAKEOVER_S = 2.0
 _RETRY_S = 0.01

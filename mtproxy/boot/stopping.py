@@ -7,9 +7,7 @@ on thread 0, which the signal's handler wakes; what every thread has to do is po
 
 from __future__ import annotations
 
-import errno
 import signal
-import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
@@ -17,14 +15,16 @@ from mtproxy.boot import lock_dump, notify, process
 from mtproxy.boot.report import tell
 from mtproxy.log import syslog
 from mtproxy.stats.totals import add_up
+from mtproxy.stream.listening import on_every_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from mtproxy.boot.build import BoundListener, Shared
+    from mtproxy.boot.build import Shared
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
     from mtproxy.stats.runtime import ProxyRuntime, Runtime
+    from mtproxy.stream.listening import FrontListeners
     from mtproxy.stream.room import Room
 
 
@@ -41,8 +41,9 @@ class SignalActions:
         self.runtime = runtime
         #: SIGTTOU came and no SIGTTIN since
         self.paused = False
-        #: threads that have not yet left the listening sockets, while they are asked to
-        self._waiting = 0
+        #: the frontends that it paused, and how many of them are not done yet
+        self._given_away: list[FrontListeners] = []
+        self._pausing = 0
 
     def install(self) -> None:
         """Obey from now on."""
@@ -57,7 +58,6 @@ class SignalActions:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         # a service manager may try it: there is no master process to reload
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-        pool.on_soft_stop.append(self._leave_listeners)
         process.release_signals()
 
     # --- stopping
@@ -89,37 +89,22 @@ class SignalActions:
             window = glob.close_spread_time if glob.close_spread_time > 0 else _ENDLESS_MS
             pool.close_spread = window
             pool.close_spread_end = now + window
-        self._waiting = pool.nbthread
         pool.soft_stop()
+        on_every_thread(pool, _leave_listeners, self._close_listeners)
         if glob.hard_stop_after is not None:
             pool.hard_stop_at(now + glob.hard_stop_after)
 
-    def _leave_listeners(self, ctx: ThreadContext) -> None:
-        """On every thread: the sockets leave the poller, idle connections look at the clock.
-
-        Closing the sockets earlier would give their numbers to others while pollers know them.
-        """
-        room: Room = ctx.room
-        for acceptor in room.acceptors:
-            acceptor.hold()
-        for front in room.fronts.values():
-            for stream in list(front.streams):
-                stream.task.wake()  # an idle one closes itself
-        ctx.pool.run_on(0, self._listeners_left)
-
-    def _listeners_left(self, ctx: ThreadContext) -> None:
-        """On thread 0, once for each thread; the last time the sockets are closed."""
-        self._waiting -= 1
-        if self._waiting:
-            return
+    def _close_listeners(self) -> None:
+        """Closing them while pollers know them would give their numbers to others."""
+        first = self.pool.contexts[0]
         # who is in the kernel's queue already would be reset by the close
-        for acceptor in ctx.room.acceptors:
+        for acceptor in first.room.acceptors:
             acceptor.take_rest()
         for listener in self.shared.listeners:
             listener.sock.close()
         for proxy in self.runtime.proxies:
             self._report(proxy, self._stopped_text(proxy))
-        leave_when_empty(ctx)
+        leave_when_empty(first)
 
     def _stopped_text(self, proxy: ProxyRuntime) -> str:
         front, back = _totals(proxy)
@@ -129,62 +114,47 @@ class SignalActions:
 
     def pause(self) -> None:
         """Stop listening, so that another process can bind the same addresses."""
-        if self.paused or self.pool.leaving:
+        if self.paused or self._pausing or self.pool.leaving:
             return
         self.paused = True
-        self._waiting = self.pool.nbthread
-        self.pool.run_everywhere(self._hold)
+        fronts = self.shared.front_listeners.values()
+        self._given_away = [
+            front for front in fronts if front.sockets and not (front.paused or front.stopped)
+        ]
+        self._pausing = len(self._given_away)
+        for front in self._given_away:
+            front.pause(self.pool, self._report_change(front, "Paused"))
 
-    def _hold(self, ctx: ThreadContext) -> None:
-        """On every thread."""
-        for acceptor in ctx.room.acceptors:
-            acceptor.hold()
-        ctx.pool.run_on(0, self._held)
+    def _report_change(self, front: FrontListeners, what: str) -> Callable[[], None]:
+        settings = front.settings
+        # how HAProxy calls it in messages
+        kind = "proxy" if settings.kind == "listen" else settings.kind
+        proxy = self.runtime.frontend(settings.name)
+        assert proxy is not None
 
-    def _held(self, _ctx: ThreadContext) -> None:
-        """On thread 0, once for each thread."""
-        self._waiting -= 1
-        if self._waiting:
-            return
-        if not self.paused:  # SIGTTIN came meanwhile
-            self.pool.run_everywhere(_release)
-            return
-        for listener in self._inet_listeners():
-            try:
-                # the port stays ours to listen on again, and free for others meanwhile
-                listener.sock.shutdown(socket.SHUT_RD)
-            except OSError as e:
-                if e.errno != errno.ENOTCONN:
-                    tell("warning", f"cannot pause a listener of {listener.proxy.name}: {e}")
-        for proxy in self._frontends():
-            self._report(proxy, f"Paused {_kind(proxy)} {proxy.name}.")
+        def done() -> None:
+            self._report(proxy, f"{what} {kind} {settings.name}.")
+            if what == "Paused":
+                self._pausing -= 1
+                if not self._pausing and not self.paused:
+                    self._take_back()  # SIGTTIN came meanwhile
+
+        return done
 
     def resume(self) -> None:
         """Listen again after `pause`."""
-        if not self.paused or self.pool.leaving:
-            return
-        self.paused = False
-        if self._waiting:
-            return
-        for listener in self._inet_listeners():
-            try:
-                listener.sock.listen(listener.backlog)
-            except OSError as e:
-                tell("alert", f"cannot listen again for {listener.proxy.name}: {e.strerror}")
-        self.pool.run_everywhere(_release)
-        for proxy in self._frontends():
-            self._report(proxy, f"Resumed {_kind(proxy)} {proxy.name}.")
+        if self.paused and not self.pool.leaving:
+            self.paused = False
+            if not self._pausing:
+                self._take_back()
 
-    def _inet_listeners(self) -> Iterator[BoundListener]:
-        for listener in self.shared.listeners:
-            if listener.sock.family in (socket.AF_INET, socket.AF_INET6):
-                yield listener
-
-    def _frontends(self) -> Iterator[ProxyRuntime]:
-        named = {listener.proxy.name for listener in self.shared.listeners}
-        for proxy in self.runtime.proxies:
-            if proxy.frontends and proxy.name in named:
-                yield proxy
+    def _take_back(self) -> None:
+        for front in self._given_away:
+            if front.stopped:
+                continue
+            failed = front.resume(self.pool, self._report_change(front, "Resumed"))
+            if failed is not None:
+                tell("alert", f"cannot listen again for {front.settings.name}: {failed}")
 
     # --- telling
 
@@ -227,14 +197,14 @@ class SignalActions:
             log(level, text)
 
 
-def _release(ctx: ThreadContext) -> None:
-    for acceptor in ctx.room.acceptors:
-        acceptor.release()
-
-
-def _kind(proxy: ProxyRuntime) -> str:
-    """How HAProxy calls it in messages."""
-    return "proxy" if proxy.settings.kind == "listen" else proxy.settings.kind
+def _leave_listeners(ctx: ThreadContext) -> None:
+    """On every thread: the sockets leave the poller, idle connections look at the clock."""
+    room: Room = ctx.room
+    for acceptor in room.acceptors:
+        acceptor.hold()
+    for front in room.fronts.values():
+        for stream in list(front.streams):
+            stream.task.wake()  # an idle one closes itself
 
 
 def _totals(proxy: ProxyRuntime) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -30,6 +30,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -92,6 +93,7 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -146,11 +148,13 @@ class ServerDraft:
             source=self.source,
             unresolved=self.unresolved,
             rise=self.rise,
+            fall=self.fall,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            hash_key=self.hash_key,
         )
 
 
@@ -286,6 +290,7 @@ class ProxyDraft:
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = field(default_factory=BalanceSettings)
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -392,6 +397,7 @@ class ProxyDraft:
             ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
+            balance_params=self.balance_params,
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,
