@@ -444,6 +444,10 @@ class GlobalSettings:
     log_send_hostname: str | None = None
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
+    #: ms between SIGUSR1 and the soft stop
+    grace: int = 0
+    #: ms over which a soft stop spreads the end of idle connections; -1: it lets them be
+    close_spread_time: int = 0
     strict_limits: bool = True
     #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
     pp2_never_send_local: bool = False

@@ -40,6 +40,8 @@ from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
@@ -94,6 +96,8 @@ class Shared:
     #: by frontend: numbers its log lines (%lc); next() of a count is atomic
     log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
     rules: RuleShared = field(init=False)
+    #: what reports see of the process; there before the threads set up
+    runtime: Runtime | None = None
 
 
 def make_shared(
@@ -222,6 +226,8 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         if not proxy.rules.any:
             continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
+        if proxy.rules.stats is not None and shared.runtime is not None:
+            side.stats = StatsService(proxy.rules.stats, shared.runtime, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
             if proxy.rules.stick:

@@ -79,7 +79,8 @@ _GLOBAL_VALUES = (
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
-    "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
+    "close_spread_time", "cpu_map", "disabled_features", "expose_experimental", "grace",
+    "hard_stop_after", "logs",
     "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
     "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
@@ -97,6 +98,12 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("cpu-map", f"1/{tid}", ",".join(map(str, sorted(cpus))))
     if glob.hard_stop_after is not None:
         yield _line("hard-stop-after", duration(glob.hard_stop_after))
+    if glob.grace:
+        yield _line("grace", duration(glob.grace))
+    if glob.close_spread_time:
+        endless = glob.close_spread_time < 0
+        window = "infinite" if endless else duration(glob.close_spread_time)
+        yield _line("close-spread-time", window)
     if glob.max_spread_checks is not None:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:

@@ -44,12 +44,10 @@ _GLOBAL_LATER: dict[str, str] = {
     "51degrees-use-predictive-graph": "device detection",
     "anonkey": "anonymised dumps",
     "busy-polling": "busy polling",
-    "close-spread-time": "closing of connections spread over the soft stop",
     "cluster-secret": "QUIC",
     "cpu-affinity": "CPU policies",
     "cpu-policy": "CPU policies",
     "cpu-set": "CPU policies",
-    "default-path": "default paths",
     "deviceatlas-json-file": "device detection",
     "deviceatlas-log-level": "device detection",
     "deviceatlas-properties-cookie": "device detection",
@@ -57,7 +55,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "dns-accept-family": "DNS resolvers",
     "external-check": "external checks",
     "force-cfg-parser-pause": "debugging of the parser",
-    "grace": "the old grace period",
     "h1-accept-payload-with-any-method": "relaxed HTTP parsing",
     "h1-case-adjust": "header case adjustment",
     "h1-case-adjust-file": "header case adjustment",
@@ -129,7 +126,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (FRONT, "rate-limit", "session rate limits"),
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
-    (PROXY, "stats", "the statistics page"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

@@ -22,6 +22,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_stats,
     keywords_sticktable,
     keywords_tune,
     keywords_variables,
@@ -59,6 +60,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_variables.KEYWORDS,
     keywords_errors.KEYWORDS,
     keywords_auth.KEYWORDS,
+    keywords_stats.KEYWORDS,
     keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )

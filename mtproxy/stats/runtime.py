@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import mtproxy
 from mtproxy.proxy.counters import BackendCounters, FrontendCounters
+from mtproxy.stats.history import History
 from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
@@ -135,6 +136,7 @@ class Runtime:
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)
+        self.history = History(pool)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
         #: the profiling session that runs; thread 0 only
@@ -167,6 +169,7 @@ class Runtime:
     def housekeeping(self, _ctx: ThreadContext) -> None:
         """Once a second, on one thread (a `housekeepers` entry of thread 0)."""
         self.rates.sample()
+        self.history.sample()
 
     @property
     def node(self) -> str:
