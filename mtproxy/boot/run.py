@@ -14,7 +14,7 @@ from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settin
 from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_socket
 from mtproxy.boot.report import silence, tell
 from mtproxy.net.sockets import BindError, listen
-from mtproxy.proxy.check import start_checks
+from mtproxy.proxy.check import start_check, start_checks
 from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
@@ -109,6 +109,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
     build.announce_listeners(pool.fd_table, shared, nbthread)
+    runtime.start_check = lambda server, ctx: start_check(server, glob, ctx)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
 
     def setup(ctx: ThreadContext) -> None:
