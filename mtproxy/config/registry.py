@@ -21,6 +21,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_stats,
     keywords_sticktable,
     keywords_tune,
     keywords_variables,
@@ -57,6 +58,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_variables.KEYWORDS,
     keywords_errors.KEYWORDS,
     keywords_auth.KEYWORDS,
+    keywords_stats.KEYWORDS,
     keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import mtproxy
 from mtproxy.proxy.counters import BackendCounters, FrontendCounters
+from mtproxy.stats.history import History
 from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import ThreadLogs
     from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
+    from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.server import ServerState
@@ -122,6 +124,8 @@ class Runtime:
         self.rings: dict[str, Ring] = {}
         #: stick tables by name, in the order of the configuration
         self.tables: dict[str, StickTable] = {}
+        #: resolvers sections by name, in the order of the configuration
+        self.resolvers: dict[str, SectionShared] = {}
         #: what the rules of all threads share; None in tests without rules
         self.rules: RuleShared | None = None
         #: listening sockets by frontend
@@ -137,6 +141,7 @@ class Runtime:
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)
+        self.history = History(pool)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
         #: the profiling session that runs; thread 0 only
@@ -178,6 +183,7 @@ class Runtime:
     def housekeeping(self, _ctx: ThreadContext) -> None:
         """Once a second, on one thread (a `housekeepers` entry of thread 0)."""
         self.rates.sample()
+        self.history.sample()
 
     @property
     def node(self) -> str:
