@@ -74,6 +74,7 @@ def test_add_and_delete(proxy, serve, balance: str) -> None:
     )
 
 
+@pytest.mark.only("haproxy")
 def test_checked(proxy, serve) -> None:
     """Checks of a new server are off until they are enabled."""
     server = serve(named(b"x"))
