@@ -11,7 +11,7 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.boot import binding, build, limits, memory, notify, process, runtime_socket, stopping
 from mtproxy.boot.report import silence, tell
-from mtproxy.proxy.check import start_checks
+from mtproxy.proxy.check import start_check, start_checks
 from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
@@ -103,6 +103,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms(), nbthread)
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
     build.announce_listeners(pool.fd_table, shared, nbthread)
+    runtime.start_check = lambda server, ctx: start_check(server, glob, ctx)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
 
     def setup(ctx: ThreadContext) -> None:

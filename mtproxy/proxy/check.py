@@ -228,6 +228,8 @@ class Check:
         self._requeue(ctx)
 
     def _requeue(self, ctx: ThreadContext) -> None:
+        if self.server.removed:
+            return
         delay = self.interval()
         if self.spread:
             range_ms = delay * self.spread // 100
@@ -261,3 +263,10 @@ def start_checks(
             spread = min(spread, settings.max_spread_checks)
         wait_queue.queue(check, now + spread * number // len(checks), tid)
     return checks
+
+
+def start_check(server: ServerState, settings: GlobalSettings, ctx: ThreadContext) -> None:
+    """Queue the first check of a server that was added at run time, if it is checked."""
+    if server.settings.check is not None:
+        check = Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+        ctx.pool.wait_queue.queue(check, ctx.now, ctx.tid)
