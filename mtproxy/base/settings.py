@@ -132,8 +132,9 @@ class ServerSettings:
     source: Address | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
-    #: `rise`, which reports give as the health of a server that is not checked
+    #: `rise` and `fall`, also of a server that is not checked: reports give them
     rise: int = 2
+    fall: int = 3
     #: `id` was given rather than counted
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
@@ -143,6 +144,8 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: ms in which a server that came up gets to its full weight; 0: at once
+    slowstart: int = 0
 
 
 @dataclass(frozen=True, slots=True)

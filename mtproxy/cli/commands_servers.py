@@ -11,7 +11,8 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
 from mtproxy.proxy import transitions
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
 from mtproxy.stats.runtime import ProxyRuntime
 
 STATE_VERSION = "1"
@@ -21,19 +22,6 @@ STATE_HEADER = (
     "srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord "
     "srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 )
-
-# Numbers of the state file (management guide, "show servers state").
-_STOPPED, _RUNNING = 0, 2
-_MAINT, _MAINT_BY_CONFIG, _DRAIN, _MAINT_UNRESOLVED = 1, 4, 8, 32
-_RESULT_UNKNOWN, _RESULT_FAILED, _RESULT_PASSED = 0, 2, 3
-_CHECKED, _PAUSED = 6, 8
-_STATUS_NUMBERS = {
-    CheckStatus.INI: 1,
-    CheckStatus.SOCKERR: 5,
-    CheckStatus.L4OK: 6,
-    CheckStatus.L4TOUT: 7,
-    CheckStatus.L4CON: 8,
-}
 
 MAX_WEIGHT = 256
 
@@ -78,48 +66,17 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     check = settings.check
     check_port = (check and check.port) or 0
     check_address = check.address.host if check and check.address else "-"
-    status, result, health, state = _check_numbers(server)
+    found, agent = server.check, server.agent
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
-        f"{_RUNNING if server.running else _STOPPED} {_admin_state(server)} "
+        f"{server.state} {server.admin} "
         f"{server.weight} {settings.weight} {(now - server.last_change) // 1000} "
-        f"{status} {result} {health} {state} 0 "
+        f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
+        f"{agent.state_bits()} "
         f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {settings.hostname or '-'} "
         # an agent, if there were one, would be at the address of the check
         f"{port} - 0 {check_port} {check_address} {check_address} {check_port}\n"
     )
-
-
-def _admin_state(server: ServerState) -> int:
-    """What the operator, the configuration and the resolution of its name have said."""
-    admin = 0
-    if server.unresolved:
-        admin |= _MAINT_UNRESOLVED
-    if server.settings.disabled:
-        admin |= _MAINT_BY_CONFIG  # it stays when the maintenance has ended
-    if server.maint:
-        if server.settings.disabled or not server.unresolved:
-            admin |= _MAINT
-    elif server.drain:
-        admin |= _DRAIN
-    return admin
-
-
-def _check_numbers(server: ServerState) -> tuple[int, int, int, int]:
-    """Status, result, health and state of the health check."""
-    settings = server.settings
-    if server.health is None:
-        state = _PAUSED if settings.disabled else 0
-        return 1, _RESULT_UNKNOWN, 0 if server.maint else settings.rise, state
-    status = server.check_status
-    if status is CheckStatus.INI:
-        result = _RESULT_UNKNOWN
-    else:
-        result = _RESULT_PASSED if status.passed else _RESULT_FAILED
-    health, state = server.health.value, _CHECKED
-    if server.maint:
-        health, state = 0, _CHECKED | _PAUSED
-    return _STATUS_NUMBERS.get(status, 0), result, health, state
 
 
 def _host_and_port(server: ServerState) -> tuple[str, int]:
@@ -165,13 +122,11 @@ def _disable(cli: CliSession, args: list[str]) -> Answer:
 
 
 def _enable(cli: CliSession, args: list[str]) -> Answer:
-    """Ends maintenance only: a drain goes on."""
-    server = _find(cli, args)
-    if server.maint:
-        transitions.set_ready(server, cli.ctx)
+    transitions.set_ready(_find(cli, args), cli.ctx)
     return ""
 
 
+_HEALTHS = {"up": RUNNING, "stopping": STOPPING, "down": STOPPED}
 _SET_USAGE = "usage: set server <backend>/<server> fqdn | health | state | weight"
 _FQDN = "set server <b>/<s> fqdn"
 
@@ -190,10 +145,11 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
                 raise CliError(f"{_FQDN} requires a FQDN.")
             raise CliError(f"{_FQDN} failed because no resolution is configured.", WARNING)
         case "health":
-            if value not in ("up", "down"):
-                raise CliError("'set server <srv> health' expects 'up' or 'down'.")
-            if not transitions.set_health(server, cli.ctx, value == "up"):
-                raise CliError("Health checks are not configured on this server.")
+            if server.track is not None:
+                raise CliError("cannot change health on a tracking server.")
+            if value not in _HEALTHS:
+                raise CliError("'set server <srv> health' expects 'up', 'stopping', or 'down'.")
+            transitions.set_health(server, cli.ctx, _HEALTHS[value])
         case _:
             raise CliError(_SET_USAGE)
     return ""

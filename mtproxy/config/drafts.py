@@ -146,6 +146,7 @@ class ServerDraft:
             source=self.source,
             unresolved=self.unresolved,
             rise=self.rise,
+            fall=self.fall,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
             non_stick=self.non_stick,

@@ -45,6 +45,14 @@ class Balancer(ABC):
         """
 
     @abstractmethod
+    def resize(self, size: int) -> None:
+        """Have room for `size` servers, at least as many as before; the new ones have weight 0.
+
+        The caller holds the LBPRM lock. Pickers stay valid, but every thread makes a new one before
+        a new position is given a weight.
+        """
+
+    @abstractmethod
     def picker(self, servers: Sequence[Server], tid: int) -> Picker:
         """A picker for thread `tid`, whose own server objects are `servers`, by position."""
 

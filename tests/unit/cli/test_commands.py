@@ -29,8 +29,10 @@ from mtproxy.base.settings import (
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.commands_process import socket_text
 from mtproxy.cli.runtime import CliSession, Level
+from mtproxy.proxy.checkstatus import FAILED, PASSED, CheckStatus
 from mtproxy.proxy.counters import FrontendCounters
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import STOPPED, STOPPING
 from mtproxy.stats.runtime import ListenerRuntime
 from mtproxy.sync import stats as lock_stats
 from mtproxy.testing.proxies import server_settings
@@ -331,9 +333,9 @@ def test_show_servers_state(cli: Cli):
     for name in ("s1", "s2"):
         state = cli.server(name)
         state.last_change = monotonic_ms() - 14_000
-        assert state.health is not None
-        state.health.passed()
-        state.check_status = CheckStatus.L4OK
+        state.check.health.passed()
+        state.check.status = CheckStatus.L4OK
+        state.check.result = PASSED
     cli.server("s3").last_change = monotonic_ms() - 14_000
     lines = cli("show servers state app").splitlines()
     assert lines[0] == "1"
@@ -351,9 +353,10 @@ def test_show_servers_state(cli: Cli):
 
 def test_show_servers_state_of_a_failing_server(cli: Cli):
     state = cli.server("s1")
-    assert state.health is not None
-    state.health.value = 0
-    state.check_status = CheckStatus.L4CON
+    state.check.health.value = 0
+    state.state = STOPPED
+    state.check.status = CheckStatus.L4CON
+    state.check.result = FAILED
     assert "3 app 1 s1 127.0.0.1 0 0 1 1 0 8 2 0 6 0 0 0 - 8001" in cli("show servers state app")
     cli("set server app/s1 state maint")
     assert "3 app 1 s1 127.0.0.1 0 1 1 1 0 8 2 0 14 0 0 0 - 8001" in cli("show servers state app")
@@ -366,7 +369,7 @@ def test_show_servers_state_in_and_after_maintenance(cli: Cli):
     line = " 0 0 0 - 8003 - 0 0 - - 0"
     assert f"3 app 3 s3 127.0.0.1 0 5 7 7 0 1 0 0 8{line}" in cli("show servers state app")
     cli("enable server app/s3")
-    assert f"3 app 3 s3 127.0.0.1 2 4 7 7 0 1 0 2 8{line}" in cli("show servers state app")
+    assert f"3 app 3 s3 127.0.0.1 2 4 7 7 0 1 0 0 8{line}" in cli("show servers state app")
     cli("disable server app/s3")
     assert f"3 app 3 s3 127.0.0.1 0 5 7 7 0 1 0 0 8{line}" in cli("show servers state app")
     # not checked, and not disabled by the configuration
@@ -414,8 +417,8 @@ def test_a_server_without_an_address_is_in_maintenance_for_it():
     assert "be,s1," in cli("show stat")
     assert ",MAINT (resolution)," in cli("show stat")
     cli("enable server be/s1")
-    assert ",no check," in cli("show stat")
-    assert cli("show servers state").splitlines()[2].startswith("4 be 1 s1 - 2 0 1 1 ")
+    assert ",MAINT (resolution)," in cli("show stat")
+    assert cli("show servers state").splitlines()[2].startswith("4 be 1 s1 - 0 32 1 1 ")
 
 
 def test_listeners_in_show_stat():
@@ -464,11 +467,9 @@ def test_maintenance(cli: Cli):
     assert any("app/s1" in text for _, text in cli.runtime.notified)
 
 
-def test_enable_server_leaves_a_drain_alone(cli: Cli):
+def test_enable_server_ends_a_drain(cli: Cli):
     cli("set server app/s1 state drain")
     assert cli("enable server app/s1") == ""
-    assert cli.server("s1").drain
-    assert cli("set server app/s1 state ready") == ""
     assert not cli.server("s1").drain
 
 
@@ -485,14 +486,12 @@ def test_weights(cli: Cli, given: str, weight: int):
 
 def test_health(cli: Cli):
     assert cli("set server app/s1 health down") == ""
-    health = cli.server("s1").health
-    assert health is not None
-    assert not health.up
+    state = cli.server("s1")
+    assert not state.check.health.up
     assert cli("set server app/s1 health up") == ""
-    assert health.up
-    assert (
-        cli("set server app/s3 health up") == "Health checks are not configured on this server.\n"
-    )
+    assert state.check.health.up
+    assert cli("set server app/s1 health stopping") == ""
+    assert (state.state, state.check.health.up) == (STOPPING, True)
 
 
 @pytest.mark.parametrize(
@@ -523,7 +522,10 @@ def test_health(cli: Cli):
             "set server app/s1 fqdn foo.example",
             "set server <b>/<s> fqdn failed because no resolution is configured.",
         ),
-        ("set server app/s1 health x", "'set server <srv> health' expects 'up' or 'down'."),
+        (
+            "set server app/s1 health x",
+            "'set server <srv> health' expects 'up', 'stopping', or 'down'.",
+        ),
         ("set server app/s1 weight", "Require <weight> or <weight%>."),
         ("set weight app/s1", "Require <weight> or <weight%>."),
         ("set weight app/s1 257", "Absolute weight can only be between 0 and 256 inclusive."),
