@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, Expression, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -28,6 +28,8 @@ class AddressKind(Enum):
     FD = "fd"
     UDP4 = "udp4"
     UDP6 = "udp6"
+    #: a server whose name has no address
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,24 @@ class CheckSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ResolveSettings:
+    """How a server's name is looked up while the proxy runs (manual 5.2 and 5.3)."""
+
+    #: the `resolvers` section
+    resolvers: str
+    #: the family that is asked for first: "ipv4" or "ipv6"
+    prefer: str = "ipv6"
+    #: several servers of a backend may have one address of a name
+    allow_dup_ip: bool = False
+    #: weights of SRV records mean nothing
+    ignore_weight: bool = False
+    #: networks whose addresses are preferred
+    nets: tuple[str, ...] = ()
+    #: the SRV name that the server is a slot of; it has no host name of its own then
+    srv_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """One `server` line after `default-server` was applied (manual 5.2)."""
 
@@ -144,6 +164,10 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: None: the host name is looked up at the start alone
+    resolve: ResolveSettings | None = None
+    #: where its points on a ring come from: "id", "addr" or "addr-port"
+    hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
 
@@ -209,6 +233,8 @@ class NameServer:
     name: str
     address: Address
     location: Location = Location("", 0)
+    #: it is asked over TCP
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +250,18 @@ class ResolversSettings:
     payload_size: int = 512
     #: how long an address that was learnt is used without asking
     hold_valid: int = 10_000
+    #: how long after the last valid answer a server keeps its address although the name does not
+    #: exist, nobody may tell, nobody answers, or something else is wrong
+    hold_nx: int = 30_000
+    hold_refused: int = 30_000
+    hold_timeout: int = 30_000
+    hold_other: int = 30_000
+    #: how long a record is kept that answers have no more
+    hold_obsolete: int = 0
+    #: pause between two look-ups of a server's name
+    timeout_resolve: int = 1000
+    #: made of /etc/resolv.conf without being asked for
+    implicit: bool = False
     location: Location = Location("", 0)
 
 
@@ -277,6 +315,33 @@ class CookieSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """What `balance` and `hash-type` say besides the algorithm's name (manual 4.2)."""
+
+    #: of a parameter, header or cookie; for messages also the words of an expression
+    name: bytes = b""
+    expression: Expression | None = None
+    #: of a URI: with its query, without its authority
+    whole: bool = False
+    path_only: bool = False
+    #: how many directories, how many bytes; 0: all
+    depth: int = 0
+    length: int = 0
+    check_post: bool = False
+    domain_only: bool = False
+    #: of `random`
+    draws: int = 2
+    #: `hash-type consistent` rather than map-based
+    consistent: bool = False
+    function: str = "sdbm"
+    avalanche: bool = False
+    #: `hash-balance-factor` in percent; 0: none
+    factor: int = 0
+    #: `hash-preserve-affinity`: "always", "maxconn" or "maxqueue"
+    affinity: str = "always"
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -290,6 +355,7 @@ class ProxySettings:
     servers: tuple[ServerSettings, ...] = ()
     default_backend: str | None = None
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = BalanceSettings()
     timeouts: Timeouts = Timeouts()
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
@@ -371,6 +437,10 @@ class GlobalSettings:
     log_send_hostname: str | None = None
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
+    #: ms between SIGUSR1 and the soft stop
+    grace: int = 0
+    #: ms over which a soft stop spreads the end of idle connections; -1: it lets them be
+    close_spread_time: int = 0
     strict_limits: bool = True
     #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
     pp2_never_send_local: bool = False
@@ -428,6 +498,8 @@ class Settings:
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
     patterns: Any = field(default=None, compare=False, repr=False)
+    #: servers that rules or other servers point at, as (backend, server): they cannot be removed
+    referenced_servers: frozenset[tuple[str, str]] = frozenset()
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

@@ -60,6 +60,8 @@ def socket_text(bind: BindSettings) -> str:
             return f"ipv6@[{address.host}]:{address.port}"
         case AddressKind.IPV4 | AddressKind.UDP4:
             return f"ipv4@{address.host}:{address.port}"
+        case AddressKind.NONE:
+            return "none"
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -77,7 +79,7 @@ COMMANDS: tuple[Command, ...] = (
         ("show", "startup-logs"),
         "show startup-logs",
         "what was said while starting",
-        Level.USER,
+        Level.OPERATOR,
         _show_startup_logs,
     ),
     Command(

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
 from mtproxy.stats.runtime import ProxyRuntime
@@ -36,20 +38,6 @@ def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
     return [p for p in cli.runtime.proxies if p.shared is not None]
 
 
-def _find(cli: CliSession, args: list[str]) -> ServerState:
-    """The server that `backend/server` names."""
-    backend, slash, name = (args[0] if args else "").partition("/")
-    if not slash or not backend or not name:
-        raise CliError("Require 'backend/server'.")
-    proxy = cli.runtime.backend(backend)
-    if proxy is None or proxy.shared is None:
-        raise CliError("No such backend.")
-    for server in proxy.shared.servers:
-        if server.name == name or name == f"#{server.id}":
-            return server
-    raise CliError("No such server.")
-
-
 def _show_state(cli: CliSession, args: list[str]) -> Iterator[str]:
     proxies = _backends(cli, args)
     yield f"{STATE_VERSION}\n{STATE_HEADER}"
@@ -65,6 +53,7 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     settings = server.settings
     check = settings.check
     check_port = (check and check.port) or 0
+    srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
     check_address = check.address.host if check and check.address else "-"
     found, agent = server.check, server.agent
     return (
@@ -73,9 +62,9 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
         f"{server.weight} {settings.weight} {(now - server.last_change) // 1000} "
         f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
         f"{agent.state_bits()} "
-        f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {settings.hostname or '-'} "
+        f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {server.hostname or '-'} "
         # an agent, if there were one, would be at the address of the check
-        f"{port} - 0 {check_port} {check_address} {check_address} {check_port}\n"
+        f"{port} {srv_name} 0 {check_port} {check_address} {check_address} {check_port}\n"
     )
 
 
@@ -86,7 +75,7 @@ def _host_and_port(server: ServerState) -> tuple[str, int]:
     port = address.port
     if address.port_offset is not None:
         port = address.port_offset % (1 << 32)  # HAProxy's unsigned number
-    return "-" if server.settings.unresolved else address.host, port
+    return "-" if address.kind is AddressKind.NONE else address.host, port
 
 
 def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -117,12 +106,12 @@ def _show_backend(cli: CliSession, _args: list[str]) -> Answer:
 
 
 def _disable(cli: CliSession, args: list[str]) -> Answer:
-    transitions.set_maint(_find(cli, args), cli.ctx)
+    transitions.set_maint(find_server(cli, args), cli.ctx)
     return ""
 
 
 def _enable(cli: CliSession, args: list[str]) -> Answer:
-    transitions.set_ready(_find(cli, args), cli.ctx)
+    transitions.set_ready(find_server(cli, args), cli.ctx)
     return ""
 
 
@@ -132,7 +121,7 @@ _FQDN = "set server <b>/<s> fqdn"
 
 
 def _set_server(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     what = args[1] if len(args) > 1 else ""
     value = args[2] if len(args) > 2 else ""
     match what:
@@ -143,7 +132,7 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
         case "fqdn":
             if not value:
                 raise CliError(f"{_FQDN} requires a FQDN.")
-            raise CliError(f"{_FQDN} failed because no resolution is configured.", WARNING)
+            return f"{change_name(server, cli.ctx, value)}\n"
         case "health":
             if server.track is not None:
                 raise CliError("cannot change health on a tracking server.")
@@ -168,7 +157,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     _change_weight(cli, server, args[1] if len(args) > 1 else "")
     return ""
 
@@ -194,7 +183,7 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     return f"{server.weight} (initial {server.settings.weight})\n"
 
 

@@ -25,11 +25,13 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StatsPage,
     StoredMessage,
 )
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -38,6 +40,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -83,8 +86,14 @@ class ServerDraft:
     proto: str | None = None
     #: the host name could not be resolved, and that was allowed
     unresolved: bool = False
-    #: how to find the first address of a host name
-    init_addr: tuple[str, ...] = ("last", "libc")
+    #: how to find the first address of a host name; empty: the default
+    init_addr: tuple[str, ...] = ()
+    resolvers: str | None = None
+    resolve_prefer: str = "ipv6"
+    allow_dup_ip: bool = False
+    ignore_weight: bool = False
+    resolve_nets: tuple[str, ...] = ()
+    srv_name: str | None = None
     log_proto: str = "legacy"
     non_stick: bool = False
     cookie: str = ""
@@ -92,6 +101,7 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -103,6 +113,18 @@ class ServerDraft:
             crc32c="crc32c" in options,
             unique_id="unique-id" in options,
             authority="authority" in options,
+        )
+
+    def _resolve(self) -> ResolveSettings | None:
+        if self.resolvers is None or (self.hostname is None and self.srv_name is None):
+            return None
+        return ResolveSettings(
+            self.resolvers,
+            self.resolve_prefer,
+            self.allow_dup_ip,
+            self.ignore_weight,
+            self.resolve_nets,
+            self.srv_name,
         )
 
     def freeze(self, number: int) -> ServerSettings:
@@ -152,6 +174,8 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            resolve=self._resolve(),
+            hash_key=self.hash_key,
         )
 
 
@@ -287,6 +311,7 @@ class ProxyDraft:
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = field(default_factory=BalanceSettings)
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -323,6 +348,7 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -349,6 +375,7 @@ class ProxyDraft:
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
             inherited=self._inherited(),
+            stats=self.stats,
         )
 
     def _inherited(self) -> Inherited | None:
@@ -393,6 +420,7 @@ class ProxyDraft:
             ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
+            balance_params=self.balance_params,
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,

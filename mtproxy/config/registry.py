@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtproxy.config import (
     keywords_auth,
+    keywords_balance,
     keywords_bind,
     keywords_capture,
     keywords_errors,
@@ -20,6 +21,7 @@ from mtproxy.config import (
     keywords_ring,
     keywords_rules,
     keywords_server,
+    keywords_stats,
     keywords_sticktable,
     keywords_tune,
     keywords_variables,
@@ -46,6 +48,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_capture.KEYWORDS,
     keywords_bind.KEYWORDS,
     keywords_proxy.KEYWORDS,
+    keywords_balance.KEYWORDS,
     keywords_options.KEYWORDS,
     keywords_persistence.KEYWORDS,
     keywords_server.KEYWORDS,
@@ -55,6 +58,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_variables.KEYWORDS,
     keywords_errors.KEYWORDS,
     keywords_auth.KEYWORDS,
+    keywords_stats.KEYWORDS,
     keywords_sticktable.KEYWORDS,
     known.KEYWORDS,
 )

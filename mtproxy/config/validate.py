@@ -5,7 +5,7 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
@@ -16,7 +16,14 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
+from mtproxy.config import (
+    keywords_auth,
+    keywords_balance,
+    keywords_errors,
+    keywords_resolvers,
+    keywords_stats,
+    keywords_sticktable,
+)
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
@@ -45,6 +52,7 @@ def check(ctx: Context) -> None:
         _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
+    keywords_resolvers.add_default(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -56,6 +64,8 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_stats.check(ctx, proxy)
+        keywords_balance.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
         _check_binds(ctx, proxy)
@@ -315,6 +325,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.stats is not None:
+        ignored.append("stats")
+        proxy.stats = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
     _warn_of_http_rules(ctx, proxy)
@@ -407,14 +420,27 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 server.location,
                 word=server.proto,
             )
+        _check_resolvers(ctx, proxy, server, title)
         if server.check and not _check_port_known(server):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location
             )
 
 
+def _check_resolvers(ctx: Context, proxy: ProxyDraft, server: ServerDraft, title: str) -> None:
+    name = server.resolvers
+    if name is None or name in ctx.resolvers:
+        return
+    ctx.diagnostics.alert(
+        f"'{title}' : unable to find required resolvers '{name}'",
+        server.location,
+        word=name,
+        suggestion=nearest(name, ctx.resolvers),
+    )
+
+
 def _check_port_known(server: ServerDraft) -> bool:
-    if server.check_port:
+    if server.check_port or server.srv_name is not None:
         return True
     address = server.check_address
     if address is not None and (address.port or address.kind in _PATHS):
@@ -450,7 +476,19 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,
+        referenced_servers=frozenset(_referenced_servers(ctx, proxies)),
     )
+
+
+def _referenced_servers(
+    ctx: Context, proxies: Sequence[ProxySettings]
+) -> Iterator[tuple[str, str]]:
+    """Servers that something else points at. Names that are made for each request do not count."""
+    for draft, proxy in zip(ctx.proxies, proxies, strict=True):
+        for reference in draft.rules.references:
+            if reference.kind == "server":
+                backend, slash, name = reference.name.rpartition("/")
+                yield (backend if slash else proxy.name), name
 
 
 def has_listener(settings: Settings) -> bool:

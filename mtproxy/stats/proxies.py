@@ -6,8 +6,8 @@ Any thread may call; other threads' counters are read without a lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
@@ -68,6 +68,12 @@ def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
                 yield backend_row(runtime, proxy, wanted)
 
 
+def rows_of(runtime: Runtime, shown: Iterable[ProxyRuntime], wanted: Filter) -> Iterator[Row]:
+    """The rows of some proxies, in their order."""
+    for proxy in shown:
+        yield from rows(runtime, replace(wanted, proxy=proxy))
+
+
 def _server_rows(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter) -> Iterator[Row]:
     assert proxy.shared is not None
     for state in proxy.shared.servers:
@@ -95,7 +101,7 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "svname": "FRONTEND",
         "scur": t.conn_cur,
         "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max, t.cum_sess),
-        "slim": proxy.settings.maxconn or runtime.maxconn,
+        "slim": _front_limit(runtime, proxy),
         "stot": t.cum_sess,
         "bin": t.bytes_in,
         "bout": t.bytes_out,
@@ -298,6 +304,8 @@ def address_text(address: Address) -> str:
     """An address as the `addr` column shows it: "1.2.3.4:80", "[::1]:80", "unix"."""
     if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
         return "unix"
+    if address.kind is AddressKind.NONE:
+        return ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"
 
@@ -376,10 +384,17 @@ def _modules(t: Totals, http: bool, *, connections: int) -> dict[str, Value]:
     return values
 
 
+def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
+    """The limit of a frontend's connections that is in force."""
+    if proxy.maxconn is not None:
+        return proxy.maxconn
+    return proxy.settings.maxconn or runtime.maxconn
+
+
 def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
     total = sum(
-        p.settings.maxconn or runtime.maxconn
+        _front_limit(runtime, p)
         for p in runtime.proxies
         if p.frontends
         and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))
