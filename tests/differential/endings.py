@@ -336,10 +336,27 @@ _LINE = re.compile(
     re.DOTALL,
 )
 #: counters that every ending is judged by
-_FIELDS = (
-    "scur stot econ eresp ereq dreq dresp wretr wredis hrsp_2xx hrsp_3xx hrsp_4xx hrsp_5xx "
-    "hrsp_other req_tot cli_abrt srv_abrt intercepted eint"
-).split()
+_FIELDS = [
+    "scur",
+    "stot",
+    "econ",
+    "eresp",
+    "ereq",
+    "dreq",
+    "dresp",
+    "wretr",
+    "wredis",
+    "hrsp_2xx",
+    "hrsp_3xx",
+    "hrsp_4xx",
+    "hrsp_5xx",
+    "hrsp_other",
+    "req_tot",
+    "cli_abrt",
+    "srv_abrt",
+    "intercepted",
+    "eint",
+]
 
 
 def _timers(text: str, wait: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # fmt: off
-# ruff: noqa: E501
 from tests.differential.endings import GET, OK, Ending
 
 _POST = b"POST /a HTTP/1.1\r\nhost: h\r\ncontent-length: 10\r\n\r\n"
