@@ -103,7 +103,10 @@ class HttpStream(HttpRules):
                             await self._timed_out(buf)
                             return
                         if ctx.stopping and not buf and not self.first:
-                            return
+                            if task.expire > ctx.pool.close_spread_end:
+                                task.set_expire(ctx.now + ctx.pool.lets_idle(ctx.now))
+                            if ctx.now >= task.expire:
+                                return
                         await park()
                     if end == len(buf):
                         request = parse_request_head(buf, cache)
@@ -404,7 +407,7 @@ class HttpStream(HttpRules):
             request.keep_alive
             and mode != BODY_UNTIL_CLOSE
             and not self.up_failed
-            and not ctx.stopping
+            and (not ctx.stopping or ctx.pool.keeps_alive(ctx.now))
             and not conf.httpclose
             and not (request.version == 10 and response.chunked)
         )
