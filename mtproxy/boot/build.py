@@ -25,6 +25,7 @@ from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.balance.keys import KEYED, hash_function
+from mtproxy.proxy.checks.script import PLAIN, Script
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.dns.section import Section, SectionShared
 from mtproxy.proxy.dns.servers import start_following
@@ -207,6 +208,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
+        if proxy.is_backend and not proxy.disabled:
+            script = proxy.check_script or PLAIN
+            room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         keyed = proxy.is_backend and proxy.balance in KEYED
         if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue

@@ -49,6 +49,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
+from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
 
@@ -101,6 +102,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    socks4: Address | None = None
+    check_via_socks4: bool = False
     hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
@@ -149,6 +152,7 @@ class ServerDraft:
                     if same_place
                     else None
                 ),
+                via_socks4=self.check_via_socks4,
             )
         return ServerSettings(
             name=self.name,
@@ -174,6 +178,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
         )
@@ -348,6 +353,7 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    checks: ChecksDraft = field(default_factory=ChecksDraft)
     stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
@@ -357,7 +363,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set, RulesDraft)):
+            if isinstance(value, (list, dict, set, RulesDraft, ChecksDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -444,6 +450,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
+            check_script=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

@@ -29,6 +29,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
+from mtproxy.config.explain_checks import check_lines
 from mtproxy.config.explain_rules import Sections, cookie_words, reply_lines, rule_lines
 from mtproxy.config.explain_sections import environment_lines, section_lines
 from mtproxy.config.keywords_balance import balance_words
@@ -147,6 +148,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
+    "check_script",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -197,6 +199,8 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.mode == "http":
         yield from reply_lines(proxy.errors.items())
     yield from rule_lines(proxy)
+    if proxy.check_script is not None:
+        yield from check_lines(proxy.check_script)
     yield from _timeouts(proxy)
     yield from _value("log-tag", proxy.log_tag)
     for log in proxy.logs:
@@ -323,10 +327,11 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key",
+    "hash_key", "socks4",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
+    "via_socks4",
 })  # fmt: skip
 
 
@@ -406,6 +411,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["hash-key", server.hash_key]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    if server.socks4 is not None:
+        words += ["socks4", _address(server.socks4)]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
     words += ["rise", str(server.rise), "fall", str(server.fall)]
@@ -422,4 +429,6 @@ def _server_words(server: ServerSettings) -> list[str]:
             words += ["port", str(check.port)]
         if check.send_proxy is not None:
             words.append("check-send-proxy")
+        if check.via_socks4:
+            words.append("check-via-socks4")
     return words

@@ -118,7 +118,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "force-be-switch", "rules"),
     (BACK, "fullconn", "dynamic server limits"),
     (PROXY, "guid", "GUIDs"),
-    (BACK, "http-check", "HTTP health checks"),
     (BACK, "http-send-name-header", "the server name header"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (BACK, "max-session-srv-conns", "private connections"),
@@ -127,7 +126,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (FRONT, "rate-limit", "session rate limits"),
     (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
-    (BACK, "tcp-check", "scripted TCP checks"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

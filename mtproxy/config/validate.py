@@ -421,7 +421,7 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 word=server.proto,
             )
         _check_resolvers(ctx, proxy, server, title)
-        if server.check and not _check_port_known(server):
+        if server.check and not (_check_port_known(server) or proxy.checks.ports_known()):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location
             )
