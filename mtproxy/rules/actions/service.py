@@ -120,7 +120,9 @@ def find(name: str) -> Service:
 
 
 def _build(name: str, build: Build) -> Act:
-    reply = build.shared.services[name](build) if name in SERVICES else ServiceReply(name, find(name))
+    reply = (
+        build.shared.services[name](build) if name in SERVICES else ServiceReply(name, find(name))
+    )
     answer = Answer(reply)
     return lambda _view: answer
 
