@@ -458,6 +458,8 @@ class Settings:
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
     patterns: Any = field(default=None, compare=False, repr=False)
+    #: servers that rules or other servers point at, as (backend, server): they cannot be removed
+    referenced_servers: frozenset[tuple[str, str]] = frozenset()
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

@@ -5,7 +5,7 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
@@ -456,7 +456,19 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,
+        referenced_servers=frozenset(_referenced_servers(ctx, proxies)),
     )
+
+
+def _referenced_servers(
+    ctx: Context, proxies: Sequence[ProxySettings]
+) -> Iterator[tuple[str, str]]:
+    """Servers that something else points at. Names that are made for each request do not count."""
+    for draft, proxy in zip(ctx.proxies, proxies, strict=True):
+        for reference in draft.rules.references:
+            if reference.kind == "server":
+                backend, slash, name = reference.name.rpartition("/")
+                yield (backend if slash else proxy.name), name
 
 
 def has_listener(settings: Settings) -> bool:
