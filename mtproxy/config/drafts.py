@@ -94,6 +94,7 @@ class ServerDraft:
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
     hash_key: str = "id"
+    slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -155,6 +156,7 @@ class ServerDraft:
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
             hash_key=self.hash_key,
+            slowstart=self.slowstart,
         )
 
 

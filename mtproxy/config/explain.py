@@ -314,7 +314,7 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key", "slowstart",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -373,6 +373,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":
         words += ["hash-key", server.hash_key]
+    if server.slowstart:
+        words += ["slowstart", duration(server.slowstart)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
     if server.send_proxy is not None:
