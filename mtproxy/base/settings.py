@@ -28,6 +28,8 @@ class AddressKind(Enum):
     FD = "fd"
     UDP4 = "udp4"
     UDP6 = "udp6"
+    #: a server whose name has no address
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,24 @@ class CheckSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ResolveSettings:
+    """How a server's name is looked up while the proxy runs (manual 5.2 and 5.3)."""
+
+    #: the `resolvers` section
+    resolvers: str
+    #: the family that is asked for first: "ipv4" or "ipv6"
+    prefer: str = "ipv6"
+    #: several servers of a backend may have one address of a name
+    allow_dup_ip: bool = False
+    #: weights of SRV records mean nothing
+    ignore_weight: bool = False
+    #: networks whose addresses are preferred
+    nets: tuple[str, ...] = ()
+    #: the SRV name that the server is a slot of; it has no host name of its own then
+    srv_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """One `server` line after `default-server` was applied (manual 5.2)."""
 
@@ -144,6 +164,8 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: None: the host name is looked up at the start alone
+    resolve: ResolveSettings | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
     hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
@@ -211,6 +233,8 @@ class NameServer:
     name: str
     address: Address
     location: Location = Location("", 0)
+    #: it is asked over TCP
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +250,18 @@ class ResolversSettings:
     payload_size: int = 512
     #: how long an address that was learnt is used without asking
     hold_valid: int = 10_000
+    #: how long after the last valid answer a server keeps its address although the name does not
+    #: exist, nobody may tell, nobody answers, or something else is wrong
+    hold_nx: int = 30_000
+    hold_refused: int = 30_000
+    hold_timeout: int = 30_000
+    hold_other: int = 30_000
+    #: how long a record is kept that answers have no more
+    hold_obsolete: int = 0
+    #: pause between two look-ups of a server's name
+    timeout_resolve: int = 1000
+    #: made of /etc/resolv.conf without being asked for
+    implicit: bool = False
     location: Location = Location("", 0)
 
 

@@ -26,6 +26,8 @@ from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.balance.keys import KEYED, hash_function
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.dns.section import Section, SectionShared
+from mtproxy.proxy.dns.servers import start_following
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
@@ -80,6 +82,7 @@ class Shared:
     #: by name and kind of the proxy; None where no log line is sampled
     samplings: dict[tuple[str, str], Sampling | None] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
+    resolvers: dict[str, SectionShared] = field(default_factory=dict)
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     #: the first of those
@@ -93,7 +96,7 @@ class Shared:
 
 
 def make_shared(
-    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int, nbthread: int = 1
 ) -> Shared:
     """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
@@ -102,6 +105,8 @@ def make_shared(
     set_variables(shared.rules)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
+    for number, resolvers in enumerate(settings.resolvers.values()):
+        shared.resolvers[resolvers.name] = SectionShared(resolvers, number % nbthread)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
     for proxy in settings.proxies:
         if proxy.disabled:
@@ -141,6 +146,11 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
         tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
     else:
         tell("warning", text)
+    log_only(ctx, level, text, backend)
+
+
+def log_only(ctx: ThreadContext, level: int, text: str, backend: str) -> None:
+    """Write a message about a server to its backend's logs alone."""
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -159,7 +169,10 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
     )
     for resolvers in settings.resolvers.values():
-        room.resolvers[resolvers.name] = Resolver(resolvers, ctx)
+        section = shared.resolvers[resolvers.name]
+        room.resolvers[resolvers.name] = Resolver(resolvers, ctx, section)
+        if section.tid == ctx.tid:
+            room.sections[resolvers.name] = Section(section, ctx)
     confs = room.confs
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
@@ -182,6 +195,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         front_conf = FrontConf(proxy, settings.global_)
         room.fronts[proxy.name] = FrontRoom(room, frontend, front_conf, target)
     _build_rules(ctx, room, shared)
+    start_following(shared.backends.values(), room.sections, log_only)
     return room
 
 

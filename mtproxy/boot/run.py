@@ -106,7 +106,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     pipe_size = int(glob.tune.get("tune.pipesize", DEFAULT_PIPE_SIZE))
     if "nosplice" in off:
         pipe_size = 0
-    shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms())
+    shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms(), nbthread)
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
     build.announce_listeners(pool.fd_table, shared, nbthread)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)

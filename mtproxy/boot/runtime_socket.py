@@ -65,6 +65,7 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     shared.rules.rate = runtime.rates.rate
     runtime.rings = shared.rings
     runtime.tables = shared.rules.tables
+    runtime.resolvers = shared.resolvers
     runtime.rules = shared.rules
     runtime.front_listeners = shared.front_listeners
     runtime.process_quota = shared.process_quota

@@ -15,7 +15,7 @@ _NAMES = """
     httpclient; mcli-debug-mode; new ssl; reload; set
     anon; set dynamic-cookie-key; set ssl;
     show anon; show dev; show proc; show quic;
-    show resolvers; show trace;
+    show trace;
     shutdown session; shutdown sessions; trace; update ssl
 """
 

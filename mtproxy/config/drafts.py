@@ -39,6 +39,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -84,8 +85,14 @@ class ServerDraft:
     proto: str | None = None
     #: the host name could not be resolved, and that was allowed
     unresolved: bool = False
-    #: how to find the first address of a host name
-    init_addr: tuple[str, ...] = ("last", "libc")
+    #: how to find the first address of a host name; empty: the default
+    init_addr: tuple[str, ...] = ()
+    resolvers: str | None = None
+    resolve_prefer: str = "ipv6"
+    allow_dup_ip: bool = False
+    ignore_weight: bool = False
+    resolve_nets: tuple[str, ...] = ()
+    srv_name: str | None = None
     log_proto: str = "legacy"
     non_stick: bool = False
     cookie: str = ""
@@ -106,6 +113,18 @@ class ServerDraft:
             crc32c="crc32c" in options,
             unique_id="unique-id" in options,
             authority="authority" in options,
+        )
+
+    def _resolve(self) -> ResolveSettings | None:
+        if self.resolvers is None or (self.hostname is None and self.srv_name is None):
+            return None
+        return ResolveSettings(
+            self.resolvers,
+            self.resolve_prefer,
+            self.allow_dup_ip,
+            self.ignore_weight,
+            self.resolve_nets,
+            self.srv_name,
         )
 
     def freeze(self, number: int) -> ServerSettings:
@@ -155,6 +174,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            resolve=self._resolve(),
             hash_key=self.hash_key,
             slowstart=self.slowstart,
         )

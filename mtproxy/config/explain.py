@@ -20,6 +20,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -314,7 +315,8 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key", "slowstart",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
+    "hash_key", "slowstart",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -357,8 +359,30 @@ def _send_proxy_words(header: SendProxy) -> list[str]:
     return words
 
 
+def _name_words(server: ServerSettings) -> list[str]:
+    """A name in place of an address, and the address until it is looked up."""
+    address, resolve = server.address, server.resolve
+    where = (resolve and resolve.srv_name) or str(server.hostname)
+    if address.port_offset is not None:
+        where += f":{address.port_offset:+d}"
+    elif address.port:
+        where += f":{address.port}"
+    words = [where, "init-addr", "none" if server.unresolved else address.host]
+    return words if resolve is None else [*words, *_resolve_words(resolve)]
+
+
+def _resolve_words(resolve: ResolveSettings) -> list[str]:
+    words = ["resolvers", resolve.resolvers, "resolve-prefer", resolve.prefer]
+    words += ["resolve-opts", "allow-dup-ip" if resolve.allow_dup_ip else "prevent-dup-ip"]
+    words[-1] += ",ignore-weight" * resolve.ignore_weight
+    if resolve.nets:
+        words += ["resolve-net", ",".join(resolve.nets)]
+    return words
+
+
 def _server_words(server: ServerSettings) -> list[str]:
-    words = [_address(server.address)]
+    named = server.unresolved or server.resolve is not None
+    words = _name_words(server) if named else [_address(server.address)]
     if server.forced_id:
         words += ["id", str(server.id)]
     words += ["weight", str(server.weight)]

@@ -31,6 +31,7 @@ from mtproxy.sched.tasklet import Task
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import GlobalSettings
+    from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.waitqueue import WaitQueueBase
@@ -52,7 +53,6 @@ class Check:
         "_started",
         "_task",
         "_timeout",
-        "_where",
         "expire",
         "never_local",
         "server",
@@ -73,9 +73,7 @@ class Check:
         self.never_local = never_local
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
-        address = settings.address or server.address
-        port = settings.port or address.port or server.address.port
-        self._family, self._where = sockaddr(address, port)
+        self._family = 0
         proxy = server.backend.settings
         self._source = server.settings.source or proxy.source
         timeouts = proxy.timeouts
@@ -126,8 +124,15 @@ class Check:
             header = build_v2(None, None, checksum=settings.crc32c)
         sock.send(header)
 
+    def target(self) -> tuple[int, SockAddr]:
+        """Family and address of the next connection; the server's address may have changed."""
+        address = self.settings.address or self.server.address
+        port = self.settings.port or address.port or self.server.address.port
+        return sockaddr(address, port)
+
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
+        self._family, where = self.target()
         sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if self._family != socket.AF_UNIX:
@@ -135,7 +140,7 @@ class Check:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
             if self._source is not None:
                 bind_source(sock, self._source)
-            error = sock.connect_ex(self._where)
+            error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)

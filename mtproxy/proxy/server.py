@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.dns.servers import Follower
     from mtproxy.sched.tasklet import Tasklet
 
 
@@ -65,7 +66,9 @@ class ServerState:
         "epoch",
         "failed_checks",
         "failed_hana",
+        "follower",
         "full_name",
+        "hostname",
         "id",
         "idle_permits",
         "last_change",
@@ -93,6 +96,10 @@ class ServerState:
         self.full_name = f"{backend.name}/{settings.name}"
         self.id = settings.id
         self.address = settings.address
+        #: the name that the address is looked up by; of a slot of a SRV name that of its target
+        self.hostname = settings.hostname
+        #: follows the name while the proxy runs; set before the threads serve
+        self.follower: Follower | None = None
         self.lock = Lock(LockLabel.SERVER)
         self.weight = settings.weight
         #: administrative flags

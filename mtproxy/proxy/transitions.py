@@ -427,7 +427,7 @@ def _leave_maint(server: ServerState, ctx: ThreadContext, change: Change, was: i
     if was & IMAINT:
         _say(server, change, NOTICE, f"is {goal} (leaving maintenance)")
     elif was & RMAINT:
-        name = server.settings.hostname
+        name = server.hostname
         _say(server, change, NOTICE, f"('{name}') is {goal} (resolves again)")
     else:
         _say(server, change, NOTICE, f"is {goal} (leaving forced maintenance)")
@@ -439,7 +439,7 @@ def _remain_in_maint(server: ServerState, change: Change, was: int) -> None:
     if gone & FMAINT:
         text = f"is leaving forced maintenance but remains in maintenance{via}"
     elif gone & RMAINT:
-        name = server.settings.hostname
+        name = server.hostname
         text = f"('{name}') resolves again but remains in maintenance{via}"
     elif gone & IMAINT:
         text = "remains in forced maintenance"

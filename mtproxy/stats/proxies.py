@@ -302,6 +302,8 @@ def address_text(address: Address) -> str:
     """An address as the `addr` column shows it: "1.2.3.4:80", "[::1]:80", "unix"."""
     if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
         return "unix"
+    if address.kind is AddressKind.NONE:
+        return ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import ThreadLogs
     from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
+    from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.sticktable import StickTable
@@ -121,6 +122,8 @@ class Runtime:
         self.rings: dict[str, Ring] = {}
         #: stick tables by name, in the order of the configuration
         self.tables: dict[str, StickTable] = {}
+        #: resolvers sections by name, in the order of the configuration
+        self.resolvers: dict[str, SectionShared] = {}
         #: what the rules of all threads share; None in tests without rules
         self.rules: RuleShared | None = None
         #: listening sockets by frontend

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.dns.section import Section
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.resolver import Resolver
@@ -178,6 +179,7 @@ class Room:
         "others",
         "others_tick",
         "resolvers",
+        "sections",
         "thread_logs",
     )
 
@@ -193,6 +195,8 @@ class Room:
         self.backends: dict[str, Backend] = {}
         self.confs: dict[str, BackConf] = {}
         self.resolvers: dict[str, Resolver] = {}
+        #: the resolvers sections that look up servers' names on this thread
+        self.sections: dict[str, Section] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
         self.acceptors: list[Acceptor] = []

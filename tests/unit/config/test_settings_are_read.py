@@ -68,7 +68,7 @@ READ_AS = {
     ("BindSettings", "tfo"): r"bind\.tfo",
     ("BindSettings", "uid"): r"bind\.uid",
     ("BindSettings", "user"): r"bind\.uid",
-    ("CheckSettings", "address"): r"settings\.address or server\.address",
+    ("CheckSettings", "address"): r"settings\.address or self\.server\.address",
     ("CheckSettings", "fall"): r"check\.fall",
     ("CheckSettings", "port"): r"settings\.port or",
     ("CheckSettings", "rise"): r"check\.rise",
