@@ -25,6 +25,7 @@ from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.balance.keys import KEYED, hash_function
+from mtproxy.proxy.checks.script import PLAIN, Script
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.dns.section import Section, SectionShared
 from mtproxy.proxy.dns.servers import start_following
@@ -39,6 +40,8 @@ from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
@@ -93,6 +96,8 @@ class Shared:
     #: by frontend: numbers its log lines (%lc); next() of a count is atomic
     log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
     rules: RuleShared = field(init=False)
+    #: what reports see of the process; there before the threads set up
+    runtime: Runtime | None = None
 
 
 def make_shared(
@@ -203,6 +208,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
+        if proxy.is_backend and not proxy.disabled:
+            script = proxy.check_script or PLAIN
+            room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         keyed = proxy.is_backend and proxy.balance in KEYED
         if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue
@@ -218,6 +226,8 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         if not proxy.rules.any:
             continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
+        if proxy.rules.stats is not None and shared.runtime is not None:
+            side.stats = StatsService(proxy.rules.stats, shared.runtime, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
             if proxy.rules.stick:

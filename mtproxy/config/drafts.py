@@ -25,6 +25,7 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StatsPage,
     StoredMessage,
 )
 from mtproxy.base.settings import (
@@ -48,6 +49,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
+from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
 
@@ -100,6 +102,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    socks4: Address | None = None
+    check_via_socks4: bool = False
     hash_key: str = "id"
     slowstart: int = 0
 
@@ -149,6 +153,7 @@ class ServerDraft:
                     if same_place
                     else None
                 ),
+                via_socks4=self.check_via_socks4,
             )
         return ServerSettings(
             name=self.name,
@@ -174,6 +179,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
             slowstart=self.slowstart,
@@ -349,6 +355,8 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    checks: ChecksDraft = field(default_factory=ChecksDraft)
+    stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -357,7 +365,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set, RulesDraft)):
+            if isinstance(value, (list, dict, set, RulesDraft, ChecksDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -375,6 +383,7 @@ class ProxyDraft:
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
             inherited=self._inherited(),
+            stats=self.stats,
         )
 
     def _inherited(self) -> Inherited | None:
@@ -443,6 +452,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
+            check_script=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

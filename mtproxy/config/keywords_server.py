@@ -67,6 +67,10 @@ def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.check_port = args.integer(0, 65535) or None
 
 
+def _socks4(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.socks4 = _address(ctx, args, "socks4", Port.MANDATORY)
+
+
 def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.source = parse_source(ctx, args)
 
@@ -227,6 +231,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
     ServerOption("check-send-proxy", _set("check_send_proxy")),
+    ServerOption("check-via-socks4", _set("check_via_socks4")),
     ServerOption("cookie", _cookie),
     ServerOption("disabled", _set("disabled")),
     ServerOption("downinter", _delay("downinter")),
@@ -257,6 +262,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("send-proxy", _set("send_proxy_v1")),
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
     ServerOption("slowstart", _slowstart),
+    ServerOption("socks4", _socks4),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
@@ -292,7 +298,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("check-sni", "TLS", 1),
     _later("check-sni-auto", "TLS"),
     _later("check-ssl", "TLS"),
-    _later("check-via-socks4", "SOCKS4"),
     _later("ciphers", "TLS", 1),
     _later("ciphersuites", "TLS", 1),
     _later("client-sigalgs", "TLS", 1),
@@ -339,7 +344,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("sigalgs", "TLS", 1),
     _later("sni", "TLS", 1),
     _later("sni-auto", "TLS"),
-    _later("socks4", "SOCKS4", 1),
     _later("ssl", "TLS"),
     _later("ssl-max-ver", "TLS", 1),
     _later("ssl-min-ver", "TLS", 1),

@@ -63,6 +63,7 @@ class ServerState:
         "check",
         "down_ms",
         "down_transitions",
+        "dynamic",
         "epoch",
         "failed_checks",
         "failed_hana",
@@ -75,6 +76,7 @@ class ServerState:
         "lock",
         "name",
         "position",
+        "removed",
         "settings",
         "side_counters",
         "sides",
@@ -89,7 +91,7 @@ class ServerState:
     ) -> None:
         self.settings = settings
         self.backend = backend
-        #: index in the backend's tuple of servers, from 0
+        #: its number among the servers of the backend's balancer, see `BackendShared`
         self.position = position
         self.name = settings.name
         #: "backend/server"
@@ -143,9 +145,24 @@ class ServerState:
         self.failed_checks = 0
         #: how often traffic showed so many errors that `on-error` was done (`observe`)
         self.failed_hana = 0
-        #: every thread's own side; appended to at start-up, then only read
+        #: added at run time
+        self.dynamic = False
+        #: removed at run time: its checks end
+        self.removed = False
+        #: every thread's own side; appended to when a thread learns of the server, then only read
         self.sides: list[Server] = []
         self.side_counters: list[ServerCounters] = []
+
+    def begin_in_maintenance(self) -> None:
+        """A server that is added at run time: in maintenance, its checks switched off. Before
+        anybody else knows it.
+        """
+        self.dynamic = True
+        self.admin |= FMAINT
+        self.state = STOPPED
+        for check in (self.check, self.agent):
+            check.enabled = False
+        self.check.health.value = 0
 
     @property
     def maint(self) -> bool:

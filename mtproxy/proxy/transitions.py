@@ -178,15 +178,22 @@ def _may_run(server: ServerState) -> bool:
     )
 
 
-def set_health(server: ServerState, ctx: ThreadContext, state: int, *, agent: bool = False) -> None:
+def set_health(
+    server: ServerState,
+    ctx: ThreadContext,
+    state: int,
+    *,
+    agent: bool = False,
+    reason: str = "changed from CLI",
+) -> None:
     """Force what the health (or agent) check has found, until the next checks say otherwise.
 
     `state` is RUNNING, STOPPING or STOPPED. Does not end maintenance. Not for servers that track
-    another.
+    another. `reason` is told in the logs.
     """
     assert server.track is None or agent
     check = server.agent if agent else server.check
-    reason = ", changed from CLI"
+    reason = f", {reason}"
     server.lock.take(ctx.tid)
     try:
         change = _begin(server)
