@@ -172,7 +172,11 @@ class RequestMaker:
         parts = [self._uri, self._body, *[value for _, value in self._headers]]
         self.fixed: bytes | None = None
         self.known: dict[bytes, Answer] = {}
-        values = [(name, value) for name, value in self._headers if isinstance(value, bytes)]
+        # what a format makes is not known here; that it asks for an upgrade is
+        values = [
+            (name, value if isinstance(value, bytes) else b"upgrade")
+            for name, value in self._headers
+        ]
         self.told = told(self._method, values)
         if not send_state and all(isinstance(part, bytes) for part in parts):
             self.fixed = self.make(None, b"")
