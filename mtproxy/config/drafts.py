@@ -41,6 +41,7 @@ from mtproxy.base.settings import (
     RingSettings,
     SendProxy,
     ServerSettings,
+    StateSettings,
     StatsSocket,
     Timeouts,
 )
@@ -92,6 +93,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    #: never changed in place: `default-server` and the servers after it share it
+    states: StateSettings = field(default_factory=StateSettings)
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -152,6 +155,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            states=self.states,
         )
 
 

@@ -311,8 +311,10 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "send_proxy", "check",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check",
+    "states",
 })  # fmt: skip
+_STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
 })  # fmt: skip
@@ -341,6 +343,8 @@ def _server(server: ServerSettings) -> Iterator[str]:
     yield from _others(server, _SERVER_KNOWN)
     if server.check is not None:
         yield from _others(server.check, _CHECK_KNOWN)
+    known = frozenset(name.replace("-", "_") for name in _STATE_VALUES)
+    yield from _others(server.states, known)
 
 
 def _send_proxy_words(header: SendProxy) -> list[str]:
@@ -372,10 +376,14 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["log-proto", server.log_proto]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
-    words += ["rise", str(server.rise)]
+    for name in _STATE_VALUES:
+        value = getattr(server.states, name.replace("-", "_"))
+        if value:
+            words += [name, value]
+    words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:
-        words += ["check", "inter", duration(check.inter), "fall", str(check.fall)]
+        words += ["check", "inter", duration(check.inter)]
         for name in ("fastinter", "downinter"):
             value = getattr(check, name)
             if value is not None:

@@ -182,6 +182,12 @@ class BackendShared:
         self.servers = tuple(one for one in self.servers if one is not server)
         self.update(server, ctx)
 
+    def recount(self) -> None:
+        """Count all servers anew. Before the threads start."""
+        for server in self.servers:
+            self._count(server)
+        self._choose()
+
     def _count(self, server: ServerState) -> None:
         """Count `server` as usable or not."""
         weight = server.weight if server.usable else 0

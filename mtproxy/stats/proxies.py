@@ -271,6 +271,8 @@ def server_row(
     values |= _backend_side(runtime, key, t, sets, http)
     if legends:
         values["addr"] = address_text(state.address)
+    if state.track is not None:
+        values["tracked"] = state.track.full_name
     check = state.check
     if check.enabled:
         values |= {
