@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, Expression, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -154,6 +154,8 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: where its points on a ring come from: "id", "addr" or "addr-port"
+    hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
     states: StateSettings = StateSettings()
@@ -288,6 +290,33 @@ class CookieSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """What `balance` and `hash-type` say besides the algorithm's name (manual 4.2)."""
+
+    #: of a parameter, header or cookie; for messages also the words of an expression
+    name: bytes = b""
+    expression: Expression | None = None
+    #: of a URI: with its query, without its authority
+    whole: bool = False
+    path_only: bool = False
+    #: how many directories, how many bytes; 0: all
+    depth: int = 0
+    length: int = 0
+    check_post: bool = False
+    domain_only: bool = False
+    #: of `random`
+    draws: int = 2
+    #: `hash-type consistent` rather than map-based
+    consistent: bool = False
+    function: str = "sdbm"
+    avalanche: bool = False
+    #: `hash-balance-factor` in percent; 0: none
+    factor: int = 0
+    #: `hash-preserve-affinity`: "always", "maxconn" or "maxqueue"
+    affinity: str = "always"
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -301,6 +330,7 @@ class ProxySettings:
     servers: tuple[ServerSettings, ...] = ()
     default_backend: str | None = None
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = BalanceSettings()
     timeouts: Timeouts = Timeouts()
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
@@ -439,6 +469,8 @@ class Settings:
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
     patterns: Any = field(default=None, compare=False, repr=False)
+    #: servers that rules or other servers point at, as (backend, server): they cannot be removed
+    referenced_servers: frozenset[tuple[str, str]] = frozenset()
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

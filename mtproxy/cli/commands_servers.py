@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
@@ -34,20 +35,6 @@ def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
             raise CliError("Can't find backend.")
         return [proxy]
     return [p for p in cli.runtime.proxies if p.shared is not None]
-
-
-def _find(cli: CliSession, args: list[str]) -> ServerState:
-    """The server that `backend/server` names."""
-    backend, slash, name = (args[0] if args else "").partition("/")
-    if not slash or not backend or not name:
-        raise CliError("Require 'backend/server'.")
-    proxy = cli.runtime.backend(backend)
-    if proxy is None or proxy.shared is None:
-        raise CliError("No such backend.")
-    for server in proxy.shared.servers:
-        if server.name == name or name == f"#{server.id}":
-            return server
-    raise CliError("No such server.")
 
 
 def _show_state(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -117,12 +104,12 @@ def _show_backend(cli: CliSession, _args: list[str]) -> Answer:
 
 
 def _disable(cli: CliSession, args: list[str]) -> Answer:
-    transitions.set_maint(_find(cli, args), cli.ctx)
+    transitions.set_maint(find_server(cli, args), cli.ctx)
     return ""
 
 
 def _enable(cli: CliSession, args: list[str]) -> Answer:
-    transitions.set_ready(_find(cli, args), cli.ctx)
+    transitions.set_ready(find_server(cli, args), cli.ctx)
     return ""
 
 
@@ -132,7 +119,7 @@ _FQDN = "set server <b>/<s> fqdn"
 
 
 def _set_server(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     what = args[1] if len(args) > 1 else ""
     value = args[2] if len(args) > 2 else ""
     match what:
@@ -168,7 +155,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     _change_weight(cli, server, args[1] if len(args) > 1 else "")
     return ""
 
@@ -194,7 +181,7 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     return f"{server.weight} (initial {server.settings.weight})\n"
 
 

@@ -30,6 +30,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -95,6 +96,7 @@ class ServerDraft:
     check_send_proxy: bool = False
     #: never changed in place: `default-server` and the servers after it share it
     states: StateSettings = field(default_factory=StateSettings)
+    hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -156,6 +158,7 @@ class ServerDraft:
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
             states=self.states,
+            hash_key=self.hash_key,
         )
 
 
@@ -291,6 +294,7 @@ class ProxyDraft:
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = field(default_factory=BalanceSettings)
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -397,6 +401,7 @@ class ProxyDraft:
             ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
+            balance_params=self.balance_params,
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,

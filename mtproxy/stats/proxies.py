@@ -95,7 +95,7 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "svname": "FRONTEND",
         "scur": t.conn_cur,
         "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max, t.cum_sess),
-        "slim": proxy.settings.maxconn or runtime.maxconn,
+        "slim": _front_limit(runtime, proxy),
         "stot": t.cum_sess,
         "bin": t.bytes_in,
         "bout": t.bytes_out,
@@ -378,10 +378,17 @@ def _modules(t: Totals, http: bool, *, connections: int) -> dict[str, Value]:
     return values
 
 
+def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
+    """The limit of a frontend's connections that is in force."""
+    if proxy.maxconn is not None:
+        return proxy.maxconn
+    return proxy.settings.maxconn or runtime.maxconn
+
+
 def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
     total = sum(
-        p.settings.maxconn or runtime.maxconn
+        _front_limit(runtime, p)
         for p in runtime.proxies
         if p.frontends
         and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))

@@ -223,7 +223,7 @@ def pick_sticky(stream: Stream, be: Backend, chosen: Server | None) -> Server | 
     assert be.sticking is not None
     srv = be.sticking.choose(stream, chosen)
     if srv is None:
-        return be.pick(stream.ctx)
+        return be.pick(stream)
     if chosen is None:
         srv.take()
     return srv
@@ -352,7 +352,7 @@ def _redispatch(stream: Stream) -> bool:
     old, be = stream.srv, stream.be
     assert old is not None and be is not None
     old.release()
-    new = be.pick(stream.ctx, old)
+    new = be.pick(stream, old)
     if new is None:
         old.take()
         return False

@@ -249,7 +249,7 @@ class HttpStream(HttpRules):
             if be.sticking is not None:
                 srv = pick_sticky(self, be, srv)
             elif srv is None:
-                srv = be.pick(ctx)
+                srv = be.pick(self)
             if srv is None:
                 be.counters.cum_sess += 1
                 be.counters.failed_conns += 1

@@ -39,7 +39,7 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = be.pick(ctx) if be.sticking is None else pick_sticky(self, be, None)
+            srv = be.pick(self) if be.sticking is None else pick_sticky(self, be, None)
             if srv is None:
                 self.t_w = -1
                 be.counters.cum_sess += 1

@@ -85,7 +85,11 @@ def walk(seed: int) -> list[str]:
 def columns(running: Program) -> list[str]:
     """What is seen of every server and backend."""
     rows = csv.DictReader(running.cli("show stat").lstrip("# ").splitlines())
-    found = [" ".join(f"{name}={row[name]}" for name in COLUMNS) for row in rows]
+    found = []
+    for row in rows:
+        if row["status"].startswith("MAINT"):
+            row["weight"] = "-"  # HAProxy shows the one before, until maintenance ends
+        found.append(" ".join(f"{name}={row[name]}" for name in COLUMNS if row[name]))
     for line in running.cli("show servers state").splitlines()[2:]:
         words = line.split()
         if words:

@@ -38,20 +38,6 @@ from mtproxy.sync import stats as lock_stats
 from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
-NAMES_OF_COMMANDS = {
-    "experimental-mode", "get var", "set var",
-    "add acl", "add map", "clear acl", "clear map", "commit acl", "commit map", "del acl",
-    "del map", "get acl", "get map", "prepare acl", "prepare map", "set map", "show acl",
-    "show map", "show table", "set table", "clear table",
-    "clear counters", "disable server", "enable server", "get weight", "help", "operator",
-    "profile run", "profile status", "profile stop", "prompt", "quit", "set profiling",
-    "set profiling locks", "set profiling memory", "set profiling tasks", "set server",
-    "set severity-output", "set timeout", "set weight", "show activity", "show backend",
-    "show cli level", "show cli sockets", "show env", "show errors", "show events", "show fd",
-    "show info", "show locks", "show profiling", "show servers conn", "show servers state",
-    "show sess", "show startup-logs", "show stat", "show threads", "show version", "user",
-}  # fmt: skip
-
 
 class Cli:
     """Runs commands in one session."""
@@ -63,7 +49,13 @@ class Cli:
 
     def __call__(self, command: str) -> str:
         """The answer without the empty line at its end."""
-        answer = "".join(self.session.answer(command))
+        pieces = []
+        for piece in self.session.answer(command):
+            if isinstance(piece, str):
+                pieces.append(piece)
+            else:
+                piece.begin(lambda: None)  # what it waits for is done at once
+        answer = "".join(pieces)
         assert "Internal error:" not in answer, answer
         assert answer.endswith("\n")
         return answer[:-1]
@@ -83,10 +75,6 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def cli() -> Cli:
     return Cli()
-
-
-def test_table_of_commands():
-    assert {" ".join(c.words) for c in COMMANDS.commands} == NAMES_OF_COMMANDS
 
 
 def test_every_command_has_help_that_fits():
@@ -115,9 +103,9 @@ def test_set_timeout(cli: Cli):
     assert cli("set timeout cli 2m") == ""
     assert cli.session.timeout_ms == 120_000
     assert cli("set timeout") == "'set timeout' only supports 'cli'.\n"
-    assert "expects a time" in cli("set timeout cli")
-    assert "unexpected character" in cli("set timeout cli 5x")
-    assert "above 0" in cli("set timeout cli 0")
+    assert cli("set timeout cli") == "Expects an integer value.\n"
+    assert cli("set timeout cli 5x") == "Invalid timeout value.\n"
+    assert cli("set timeout cli 0") == "Invalid timeout value.\n"
     assert cli.session.timeout_ms == 120_000
 
 
@@ -125,7 +113,7 @@ def test_severity(cli: Cli):
     assert cli("set severity-output string") == ""
     assert cli("get weight x") == "[err]: Require 'backend/server'.\n"
     assert cli("set severity-output loud") == (
-        "[err]: one of 'none', 'number', 'string' is expected\n"
+        "[err]: one of 'none', 'number', 'string' is a required argument\n"
     )
 
 
