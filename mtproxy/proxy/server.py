@@ -193,7 +193,6 @@ class ServerState:
         """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
         if self.maint:
             assert self.state == STOPPED
-            assert not self.check.enabled or self.check.paused
         for check in (self.check, self.agent):
             assert 0 <= check.health.value <= check.health.top
             assert check.configured or not check.enabled

@@ -42,7 +42,7 @@ def _link(backends: Mapping[str, BackendShared], server: ServerState) -> None:
     name, _, wanted = server.settings.states.track.rpartition("/")
     backend = backends[name] if name else server.backend
     server.track = next(one for one in backend.servers if one.name == wanted)
-    server.track.trackers.append(server)
+    server.track.trackers.insert(0, server)  # the last one of the configuration is told first
 
 
 def _spread(server: ServerState) -> None:

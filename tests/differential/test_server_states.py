@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 import socket
 from collections.abc import Iterator
 
@@ -34,10 +35,26 @@ SERVERS = {
     "far": {"o1": "track app/a", "o2": "track app/t2"},
     "log": {"l1": f"{CHECK} fall 1 rise 1", "l2": "track l1"},
 }
-COLUMNS = (
-    "svname status weight act bck chkfail chkdown tracked check_status check_code last_chk "
-    "check_desc check_rise check_fall check_health agent_status hanafail uweight"
-).split()
+COLUMNS = [
+    "svname",
+    "status",
+    "weight",
+    "act",
+    "bck",
+    "chkfail",
+    "chkdown",
+    "tracked",
+    "check_status",
+    "check_code",
+    "last_chk",
+    "check_desc",
+    "check_rise",
+    "check_fall",
+    "check_health",
+    "agent_status",
+    "hanafail",
+    "uweight",
+]
 STEPS = 100
 COMMANDS = (
     "set server {} state ready",
@@ -120,17 +137,19 @@ def take_walk(program: str, commands: list[str], alive: int) -> tuple[list[list[
         running.cli("set server app/c state ready")
         # the end of the log, whatever state c was in
         sink.wait(r"app/c is \w+ \(leaving forced drain\)")
-        return seen, [f"{entry.priority} {entry.text}" for entry in sink.entries]
+        log = [f"{entry.priority} {entry.text}" for entry in sink.entries]
+        return seen, [re.sub(r"duration: \d+ms", "duration: ~", line) for line in log]
 
 
 @pytest.mark.usefixtures("haproxy")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_servers_walk_as_in_haproxy(seed: int, alive: int) -> None:
     commands = walk(seed)
     mine, my_log = take_walk("mtproxy", commands, alive)
     theirs, their_log = take_walk("haproxy", commands, alive)
     for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-        wrong = [f"  mtproxy {a}\n  haproxy {b}" for a, b in zip(one, other) if a != b]
-        assert not wrong, "\n".join([f"after {commands[:number]}", *wrong])
         assert len(one) == len(other)
-    assert my_log == their_log
+        pairs = zip(one, other, strict=True)
+        wrong = [f"  mtproxy {a}\n  haproxy {b}" for a, b in pairs if a != b]
+        assert not wrong, "\n".join([f"after {commands[:number]}", *wrong])
+    assert "\n".join(my_log) == "\n".join(their_log)
