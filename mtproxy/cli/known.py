@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _NAMES = """
-    abort ssl; add server; add ssl; commit ssl; debug dev; del server; del ssl;
+    abort ssl; add ssl; commit ssl; debug dev; del ssl;
     disable dynamic-cookie; dump stats-file;
     dump ssl; enable dynamic-cookie;
     httpclient; mcli-debug-mode; new ssl; reload; set
     anon; set dynamic-cookie-key; set ssl;
     show anon; show dev; show proc; show quic;
-    show resolvers; show trace;
+    show trace;
     shutdown session; shutdown sessions; trace; update ssl
 """
 

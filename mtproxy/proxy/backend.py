@@ -165,7 +165,9 @@ class BackendShared:
             self.balancer.put(position, settings)
         finally:
             self.lock.drop(ctx.tid)
-        return ServerState(settings, self, position, ctx.now)
+        state = ServerState(settings, self, position, ctx.now)
+        state.begin_in_maintenance()
+        return state
 
     def _free_position(self) -> int:
         """The position of a new server: behind all others, as its place in the order asks for; a
