@@ -119,7 +119,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY_ONLY, "filter", "filters"),
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
-    (BACK, "fullconn", "dynamic server limits"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "hash-balance-factor", "hash-based balancing"),
     (BACK, "hash-preserve-affinity", "hash-based balancing"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
 from mtproxy.proxy.counters import BackendCounters, combined
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.queue import BackendQueue, limited_picker
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -48,18 +49,25 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "fullconn",
         "last_change",
         "lock",
         "name",
         "notify",
+        "queue",
         "servers",
         "settings",
         "side_counters",
         "sides",
     )
 
-    def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
+    def __init__(
+        self, settings: ProxySettings, now: int, notify: Notify, fullconn: int = 1
+    ) -> None:
+        """`fullconn` holds where the settings say none."""
         self.settings = settings
+        #: sessions from which on servers with `minconn` serve as many as `maxconn` says
+        self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
         self.lock = Lock(LockLabel.LBPRM)
@@ -67,6 +75,11 @@ class BackendShared:
             ServerState(server, self, position, now)
             for position, server in enumerate(settings.servers)
         )
+        #: None: no server has a limit
+        self.queue: BackendQueue | None = None
+        for server in self.servers:
+            if server.settings.maxconn:
+                self.limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
         self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
         #: how many active and backup servers are usable
@@ -96,6 +109,16 @@ class BackendShared:
     def on_backup(self) -> bool:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
+
+    def limit(self, server: ServerState, maxconn: int, minconn: int = 0) -> None:
+        """Give a server that has none its limit of connections."""
+        if self.queue is None:
+            self.queue = BackendQueue(self)
+        server.slots = self.queue.add(server, maxconn, minconn)
+
+    def elects(self, server: ServerState) -> bool:
+        """Whether the algorithm may choose the server now. Any thread, without the lock."""
+        return self._effective[server.position] > 0
 
     def sessions(self) -> int:
         """Sessions in the backend now, over all threads; not exact while they come and go."""
@@ -197,6 +220,7 @@ class Backend:
         "load",
         "name",
         "pick",
+        "pick_any",
         "servers",
         "settings",
         "shared",
@@ -218,13 +242,24 @@ class Backend:
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
-        self.pick: Picker = shared.balancer.picker(self.servers, tid)
+        #: the algorithm's own choice, which knows nothing of slots unless it says so
+        self.pick_any: Picker
+        self.pick: Picker
+        self.rebind()
         #: the `stick` rules; None where there are none
         self.sticking: Sticking | None = None
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
-        self.pick = self.shared.balancer.picker(self.servers, self.tid)
+        balancer = self.shared.balancer
+        self.pick = self.pick_any = balancer.picker(self.servers, self.tid)
+        if self.shared.queue is not None and not balancer.limits:
+            self.pick = limited_picker(self.pick_any, self.servers, self.tid)
+
+    def limit(self, position: int) -> None:
+        """A server has got a limit while the program runs."""
+        self.servers[position].limit()
+        self.rebind()
 
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""

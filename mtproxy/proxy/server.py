@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.queue import releaser
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.queue import Slots
     from mtproxy.sched.tasklet import Tasklet
 
 
@@ -83,6 +85,7 @@ class ServerState:
         "settings",
         "side_counters",
         "sides",
+        "slots",
         "unresolved",
         "weight",
     )
@@ -111,6 +114,8 @@ class ServerState:
         self.idle_permits: deque[None] | None = None
         if settings.pool_max_conn >= 0:
             self.idle_permits = deque([None] * min(settings.pool_max_conn, MOST_PERMITS))
+        #: `maxconn`: its places, and who waits for one; None: no limit
+        self.slots: Slots | None = None
         #: grows whenever idle connections to the server must not be used any more
         self.epoch = 0
         #: tick of the last change between up, down, maintenance and drain
@@ -155,6 +160,7 @@ class Server:
 
     __slots__ = (
         "_note_release",
+        "_untake",
         "address",
         "backend",
         "counters",
@@ -170,6 +176,7 @@ class Server:
         "purge_delay",
         "settings",
         "shared",
+        "slots",
         "socket_options",
         "source",
         "tid",
@@ -196,7 +203,11 @@ class Server:
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
-        self._note_release = shared.backend.balancer.release_hook()
+        self._untake = shared.backend.balancer.release_hook()
+        self.slots = shared.slots
+        self._note_release = self._untake
+        if self.slots is not None:
+            self._note_release = releaser(self.slots, self._untake, tid)
         self.counters = ServerCounters()
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
@@ -211,15 +222,32 @@ class Server:
         self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
-        """A session is given to this server. `Backend.pick` has already done it."""
+        """A session is given to this server. `Backend.pick` has already done it.
+
+        Where the server has a limit, the session must have its slot.
+        """
         self.counters.conn_cur += 1
         self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
-        """A session that was taken (by `pick` or `take`) leaves this server."""
+        """A session that was taken (by `pick` or `take`) leaves this server, and its slot."""
         self.counters.conn_cur -= 1
         if self._note_release is not None:
             self._note_release(self.position)
+
+    def untake(self) -> None:
+        """The session that an algorithm gave to this server did not get a slot."""
+        self.counters.conn_cur -= 1
+        if self._untake is not None:
+            self._untake(self.position)
+
+    def limit(self) -> None:
+        """The server has got a limit while the program runs: from here on sessions need a slot."""
+        slots = self.shared.slots
+        if self.slots is None and slots is not None:
+            slots.enter(self.counters.conn_cur, self.tid)
+            self.slots = slots
+            self._note_release = releaser(slots, self._untake, self.tid)
 
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.

@@ -33,6 +33,13 @@ class Balancer(ABC):
 
     __slots__ = ()
 
+    #: a request belongs to one server (hashes): if that has no slot free, it waits for this one
+    binds = False
+    #: the pickers look after `Server.slots` themselves: what they return has its slot taken
+    #: (`Slots.try_take`), and None is also what they return when all servers are full. Of all other
+    #: algorithms `proxy.queue.limited_picker` asks again and again for one that is not full.
+    limits = False
+
     @abstractmethod
     def __init__(self, lock: Lock, size: int) -> None:
         """`lock` is the backend's LBPRM lock, `size` the number of its servers, usable or not."""
