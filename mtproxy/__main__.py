@@ -32,6 +32,12 @@ def _profile(args: list[str]) -> int:
     return profile(args)
 
 
+def _top(args: list[str]) -> int:
+    from mtproxy.cli.top.main import top
+
+    return top(args)
+
+
 def _demo(args: list[str]) -> int:
     from mtproxy.cli.demo import demo
 
@@ -43,6 +49,7 @@ CLIENTS: dict[str, Callable[[list[str]], int]] = {
     "ctl": _ctl,
     "locks": _locks,
     "profile": _profile,
+    "top": _top,
     "demo": _demo,
 }
 

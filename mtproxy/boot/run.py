@@ -228,6 +228,8 @@ def _housekeeping(ctx: ThreadContext) -> None:
     """Once a second on every thread."""
     room = ctx.room
     for backend in room.backends.values():
+        if backend.retired:
+            backend.bury()
         for server in backend.servers:
             if server.idle:
                 purge_idle(server, ctx.now)

@@ -191,6 +191,7 @@ Try it:
   mtproxy -cc 'feature(OPENSSL)'   the answer is the exit code: 0 yes, 1 no, 2 nonsense
   mtproxy demo                     a demonstration that needs no configuration
   mtproxy ctl "show info"          ask a running process (stats socket)
+  mtproxy top                      watch it: proxies, servers, threads, locks
   mtproxy locks --watch            which lock costs how much, live
   mtproxy profile                  where its threads spend their time: a flame graph
 

@@ -11,7 +11,7 @@ from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
 from mtproxy.proxy import transitions
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.server import ServerState
 from mtproxy.stats.runtime import ProxyRuntime
 
 STATE_VERSION = "1"
@@ -25,15 +25,8 @@ STATE_HEADER = (
 # Numbers of the state file (management guide, "show servers state").
 _STOPPED, _RUNNING = 0, 2
 _MAINT, _MAINT_BY_CONFIG, _DRAIN, _MAINT_UNRESOLVED = 1, 4, 8, 32
-_RESULT_UNKNOWN, _RESULT_FAILED, _RESULT_PASSED = 0, 2, 3
+_RESULT_UNKNOWN = 0
 _CHECKED, _PAUSED = 6, 8
-_STATUS_NUMBERS = {
-    CheckStatus.INI: 1,
-    CheckStatus.SOCKERR: 5,
-    CheckStatus.L4OK: 6,
-    CheckStatus.L4TOUT: 7,
-    CheckStatus.L4CON: 8,
-}
 
 MAX_WEIGHT = 256
 
@@ -112,14 +105,10 @@ def _check_numbers(server: ServerState) -> tuple[int, int, int, int]:
         state = _PAUSED if settings.disabled else 0
         return 1, _RESULT_UNKNOWN, 0 if server.maint else settings.rise, state
     status = server.check_status
-    if status is CheckStatus.INI:
-        result = _RESULT_UNKNOWN
-    else:
-        result = _RESULT_PASSED if status.passed else _RESULT_FAILED
     health, state = server.health.value, _CHECKED
     if server.maint:
         health, state = 0, _CHECKED | _PAUSED
-    return _STATUS_NUMBERS.get(status, 0), result, health, state
+    return status.number, status.result, health, state
 
 
 def _host_and_port(server: ServerState) -> tuple[str, int]:

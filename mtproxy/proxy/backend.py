@@ -5,6 +5,10 @@ ones; if none is usable, the first usable backup server, or all of them with `op
 Guarded by the LBPRM lock; single attributes may be read without it.
 
 A Backend belongs to its thread: its servers' own sides, its counters and `pick`.
+
+Servers may come and go while traffic flows (`proxy.dynamic`). `BackendShared.servers` is a tuple
+that is replaced by one store; who walks over it sees one moment. A server's position is its own as
+long as it lives: it is no index of that tuple, positions of removed servers may be free.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
-from mtproxy.proxy.counters import BackendCounters, combined
+from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
 from mtproxy.proxy.queue import BackendQueue, limited_picker
 from mtproxy.proxy.server import Server, ServerState
@@ -22,13 +26,17 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ProxySettings
+    from mtproxy.base.settings import ProxySettings, ServerSettings
+    from mtproxy.net.connection import Connection
     from mtproxy.proxy.capture import BadCapture
     from mtproxy.proxy.sticking import Sticking
     from mtproxy.sched.context import ThreadContext
 
 #: syslog severities of the messages about servers
 EMERG, ALERT, NOTICE = 0, 1, 5
+
+#: positions of removed servers that are left free, beside as many as there are servers
+MOST_HOLES = 64
 
 #: send a message about a server or backend to the backend's log targets (severity, text)
 type Notify = Callable[[ThreadContext, int, str], None]
@@ -79,7 +87,7 @@ class BackendShared:
         self.queue: BackendQueue | None = None
         for server in self.servers:
             if server.settings.maxconn:
-                self.limit(server, server.settings.maxconn, server.settings.minconn)
+                self.set_limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
         self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
         #: how many active and backup servers are usable
@@ -92,7 +100,7 @@ class BackendShared:
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Backend] = []
         self.side_counters: list[BackendCounters] = []
-        #: weights of usable servers by position, 0 otherwise
+        #: weights of usable servers by position, 0 otherwise and where there is no server
         self._weights = [0] * size
         #: what the balancer was told
         self._effective = [0] * size
@@ -110,11 +118,11 @@ class BackendShared:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
 
-    def limit(self, server: ServerState, maxconn: int, minconn: int = 0) -> None:
+    def set_limit(self, server: ServerState, maxconn: int, minconn: int = 0) -> None:
         """Give a server that has none its limit of connections."""
         if self.queue is None:
             self.queue = BackendQueue(self)
-        server.slots = self.queue.add(server, maxconn, minconn)
+        server.limit = self.queue.add(server, maxconn, minconn)
 
     def elects(self, server: ServerState) -> bool:
         """Whether the algorithm may choose the server now. Any thread, without the lock."""
@@ -160,6 +168,48 @@ class BackendShared:
             self.lock.drop(tid)
         return lost
 
+    def new_server(self, settings: ServerSettings, ctx: ThreadContext) -> ServerState:
+        """Make a server that is not one of the backend's yet; it has a position, and no traffic.
+
+        One thread at a time. It is `publish`ed when all threads have a side of it.
+        """
+        self.lock.take(ctx.tid)
+        try:
+            position = self._free_position()
+            size = len(self._weights)
+            if position == size:
+                self._weights.append(0)
+                self._effective.append(0)
+                self.balancer.resize(size + 1)
+        finally:
+            self.lock.drop(ctx.tid)
+        server = ServerState(settings, self, position, ctx.now)
+        if settings.maxconn:
+            self.set_limit(server, settings.maxconn, settings.minconn)
+        return server
+
+    def _free_position(self) -> int:
+        """The position of a new server: behind all others, as its place in the order asks for; a
+        hole only where more than half of all positions are holes. LBPRM lock held.
+        """
+        used = {server.position for server in self.servers}
+        size = len(self._weights)
+        behind = max(used, default=-1) + 1
+        if behind < size or size < 2 * len(used) + MOST_HOLES:
+            return behind
+        return next(i for i in range(size) if i not in used)
+
+    def publish(self, server: ServerState) -> None:
+        """Make a server of `new_server` the last one of the backend. One thread at a time."""
+        self.servers = (*self.servers, server)
+
+    def withdraw(self, server: ServerState, ctx: ThreadContext) -> None:
+        """Take a server that is not usable out of the backend. One thread at a time."""
+        self.servers = tuple(one for one in self.servers if one is not server)
+        if self.queue is not None and server.limit is not None:
+            self.queue.drop(server.limit)
+        self.update(server, ctx)
+
     def _count(self, server: ServerState) -> None:
         """Count `server` as usable or not."""
         weight = server.weight if server.usable else 0
@@ -172,7 +222,7 @@ class BackendShared:
 
     def _choose(self) -> None:
         """Choose between active and backup servers anew."""
-        chosen = [0] * len(self.servers)
+        chosen = [0] * len(self._weights)
         every = bool(self.active) or "allbackups" in self.settings.options
         for server in self.servers:
             weight = self._weights[server.position]
@@ -219,11 +269,14 @@ class Backend:
         "last_error",
         "load",
         "name",
+        "on_servers",
         "pick",
         "pick_any",
+        "retired",
         "servers",
         "settings",
         "shared",
+        "slots",
         "sticking",
         "tid",
     )
@@ -234,6 +287,12 @@ class Backend:
         self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
+        #: by position; where a server has gone, what was there before: it is never picked
+        self.slots = self.servers
+        #: removed servers that some session has not left yet
+        self.retired: list[Server] = []
+        #: called when `servers` has changed, for those who keep something by server
+        self.on_servers: list[Callable[[], None]] = []
         self.counters = BackendCounters()
         #: replies in place of the built-in ones by status, see rules.reply
         self.errors: dict[int, Any] = {}
@@ -242,7 +301,7 @@ class Backend:
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
-        #: the algorithm's own choice, which knows nothing of slots unless it says so
+        #: the algorithm's own choice, which knows nothing of limits unless it says so
         self.pick_any: Picker
         self.pick: Picker
         self.rebind()
@@ -252,19 +311,61 @@ class Backend:
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
         balancer = self.shared.balancer
-        self.pick = self.pick_any = balancer.picker(self.servers, self.tid)
-        if self.shared.queue is not None and not balancer.limits:
-            self.pick = limited_picker(self.pick_any, self.servers, self.tid)
+        self.pick = self.pick_any = balancer.picker(self.slots, self.tid)
+        if self.shared.queue is not None and not balancer.takes_slots:
+            self.pick = limited_picker(self.pick_any, self.shared, self.tid)
 
-    def limit(self, position: int) -> None:
+    def adopt_limit(self, position: int) -> None:
         """A server has got a limit while the program runs."""
-        self.servers[position].limit()
+        self.slots[position].adopt_limit()
         self.rebind()
+
+    def adopt(self, state: ServerState) -> Server:
+        """Make this thread's side of a server of `BackendShared.new_server`."""
+        server = Server(state, self.tid)
+        slots = list(self.slots)
+        slots[state.position : state.position + 1] = [server]
+        self.slots = tuple(slots)
+        self.servers = (*self.servers, server)
+        self._changed()
+        return server
+
+    def forget(self, state: ServerState) -> list[Connection]:
+        """Drop this thread's side of a server that was withdrawn; returns the idle connections that
+        the caller must close. What it has counted stays in the backend's totals.
+        """
+        stale: list[Connection] = []
+        for server in self.servers:
+            if server.shared is state:
+                stale = server.refresh()
+                self.retired.append(server)
+        self.servers = tuple(one for one in self.servers if one.shared is not state)
+        self._changed()
+        return stale
+
+    def _changed(self) -> None:
+        self.rebind()
+        for told in self.on_servers:
+            told()
+
+    def bury(self) -> None:
+        """Take over what removed servers have counted, once no session is left on them. To be
+        called now and then: a session may still enter its end when it has left.
+        """
+        left = []
+        for server in self.retired:
+            if server.counters.conn_cur:
+                left.append(server)
+            else:
+                absorb(self.counters, server.counters)
+        self.retired = left
 
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""
-        return combined(self.counters, [server.counters for server in self.servers])
+        servers = (*self.servers, *self.retired)
+        return combined(self.counters, [server.counters for server in servers])
 
     def sessions_so_far(self) -> int:
         """How many sessions entered the backend on this thread. Any thread."""
-        return self.counters.cum_sess + sum([s.counters.cum_sess for s in self.servers])
+        servers = (*self.servers, *self.retired)
+        return self.counters.cum_sess + sum([s.counters.cum_sess for s in servers])

@@ -272,6 +272,13 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
     return out
 
 
+def absorb(own: BackendCounters, server: ServerCounters) -> None:
+    """Enter for good what a server that goes has counted for its backend. Owner thread only."""
+    total = combined(own, [server])
+    for name in total.names():
+        setattr(own, name, getattr(total, name))
+
+
 def average(sliding_sum: int, samples: int) -> int:
     """The average in ms behind a sliding sum of `add_times` after `samples` transactions."""
     if samples <= 0:

@@ -1,11 +1,11 @@
 """Queues: the limit of sessions per server, and who waits for a free slot (manual 5.2, maxconn).
 
 A backend of which some server has a `maxconn` has one `BackendQueue`, shared by all threads. Each
-limited server has `Slots` in it: `served` of them are taken, exactly, over all threads. A request
-that a client's persistence, or a hash, binds to a server waits in that server's own queue, any
-other in the backend's. Whoever gives a slot back hands it on, under the same lock, to the first
-of both queues: by priority class, then by time of arrival plus priority offset, then in order. So
-no slot is free while somebody waits for it, and none is given twice.
+limited server has a `ServerLimit` in it: `served` slots of it are taken, exactly, over all threads.
+A request that a client's persistence, or a hash, binds to a server waits in that server's own
+queue, any other in the backend's. Whoever gives a slot back hands it on, under the same lock, to
+the first of both queues: by priority class, then by time of arrival plus priority offset, then in
+order. So no slot is free while somebody waits for it, and none is given twice.
 
 A request is woken on its own thread: another thread posts the `Pendconn` into its inbox. Until its
 stream runs, the slot is already its own; who gives up waiting asks `leave`, which says whether
@@ -17,7 +17,7 @@ it, for reports and as hints. A server without `maxconn` has no slots and never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -139,7 +139,7 @@ class Waiting:
         assert len(self._heap) <= 2 * self.length + _SLACK + 1
 
 
-class Slots:
+class ServerLimit:
     """The places of one limited server, and its own queue. QUEUE lock of its backend."""
 
     __slots__ = (
@@ -168,7 +168,7 @@ class Slots:
         #: percentage of the limit that holds while the server warms up (`slowstart`)
         self.warming: Callable[[], int] | None = None
 
-    def limit(self) -> int:
+    def most(self) -> int:
         """How many may be served now."""
         most = self.maxconn
         if not most:
@@ -185,7 +185,7 @@ class Slots:
     @property
     def has_room(self) -> bool:
         """A request that comes now would not wait. Without the lock a hint."""
-        return not self.waiting.length and self.served < self.limit()
+        return not self.waiting.length and self.served < self.most()
 
     def enter(self, sessions: int, tid: int) -> None:
         """Count sessions that were there before the limit was."""
@@ -200,7 +200,7 @@ class Slots:
         free = not self.waiting.length and self.served < (
             self.maxconn
             if 0 < self.maxconn == self.minconn and self.warming is None
-            else self.limit()
+            else self.most()
         )
         if free:
             self.served += 1
@@ -211,48 +211,52 @@ class Slots:
 class BackendQueue:
     """All slots and queues of one backend. Any thread."""
 
-    __slots__ = ("backend", "freed", "lock", "slots", "waiting")
+    __slots__ = ("backend", "freed", "limits", "lock", "waiting")
 
     def __init__(self, backend: BackendShared) -> None:
         self.backend = backend
         self.lock = Lock(LockLabel.QUEUE)
         #: of the servers that have a limit
-        self.slots: list[Slots] = []
+        self.limits: list[ServerLimit] = []
         #: requests that any server may serve
         self.waiting = Waiting()
         #: grows when a slot becomes free that nobody waited for, or servers change
         self.freed = 0
 
-    def add(self, server: ServerState, maxconn: int, minconn: int = 0) -> Slots:
+    def add(self, server: ServerState, maxconn: int, minconn: int = 0) -> ServerLimit:
         """Limit a server. Before it serves, or on a change by the operator."""
-        slots = Slots(self, server, maxconn, minconn)
-        self.slots.append(slots)
-        return slots
+        limit = ServerLimit(self, server, maxconn, minconn)
+        self.limits.append(limit)
+        return limit
+
+    def drop(self, limit: ServerLimit) -> None:
+        """The server is taken out of its backend."""
+        self.limits = [one for one in self.limits if one is not limit]
 
     @property
     def waiting_in_all(self) -> int:
         """How many wait, in the backend's queue and those of its servers; exact at no moment."""
-        return self.waiting.length + sum([slots.waiting.length for slots in self.slots])
+        return self.waiting.length + sum([limit.waiting.length for limit in self.limits])
 
     def some_room(self) -> bool:
         """Whether some server that the algorithm may choose has room. Without the lock a hint."""
         elects = self.backend.elects
         for server in self.backend.servers:
-            slots = server.slots
-            if (slots is None or slots.has_room) and elects(server):
+            limit = server.limit
+            if (limit is None or limit.has_room) and elects(server):
                 return True
         return False
 
     # --- getting a slot
-    def join_server(self, slots: Slots, pend: Pendconn, tid: int) -> Joined:
+    def join_server(self, limit: ServerLimit, pend: Pendconn, tid: int) -> Joined:
         """A slot of this server, or a place in its queue."""
         self.lock.take(tid)
         try:
-            waiting = slots.waiting
-            if not waiting.length and slots.served < slots.limit():
-                slots.served += 1
+            waiting = limit.waiting
+            if not waiting.length and limit.served < limit.most():
+                limit.served += 1
                 return Joined.GRANTED
-            if 0 < slots.maxqueue <= waiting.length:
+            if 0 < limit.maxqueue <= waiting.length:
                 return Joined.FULL
             waiting.add(pend)
             return Joined.WAITING
@@ -287,13 +291,13 @@ class BackendQueue:
             self.lock.drop(tid)
 
     # --- giving one back
-    def give_back(self, slots: Slots, tid: int) -> None:
+    def give_back(self, limit: ServerLimit, tid: int) -> None:
         """A session has left the server: who waits first gets its slot."""
         lock = self.lock
         lock.take(tid)
-        slots.served -= 1
-        if slots.waiting.length or self.waiting.length:
-            woken = self._hand_out(slots)
+        limit.served -= 1
+        if limit.waiting.length or self.waiting.length:
+            woken = self._hand_out(limit)
             lock.drop(tid)
             for pend in woken:
                 pend.wake(tid)
@@ -301,14 +305,14 @@ class BackendQueue:
             self.freed += 1
             lock.drop(tid)
 
-    def _hand_out(self, slots: Slots) -> list[Pendconn]:
+    def _hand_out(self, limit: ServerLimit) -> list[Pendconn]:
         """Give free slots of a server to those who wait. Lock held; the caller wakes them."""
-        mine, shared = slots.waiting, self.waiting
-        server = slots.server
+        mine, shared = limit.waiting, self.waiting
+        server = limit.server
         elected = self.backend.elects(server)
         woken: list[Pendconn] = []
         while mine.length or shared.length:
-            if slots.served >= slots.limit():
+            if limit.served >= limit.most():
                 return woken
             pend = mine.first()
             other = shared.first() if elected else None
@@ -321,9 +325,9 @@ class BackendQueue:
             place.remove(pend)
             place.served += 1
             pend.target = server
-            slots.served += 1
+            limit.served += 1
             woken.append(pend)
-        if slots.served < slots.limit():
+        if limit.served < limit.most():
             self.freed += 1
         return woken
 
@@ -332,10 +336,10 @@ class BackendQueue:
         """A server has come up, or its limit has changed: it takes those that it can serve. Returns
         how many.
         """
-        slots = server.slots
+        limit = server.limit
         self.lock.take(tid)
-        if slots is not None:
-            woken = self._hand_out(slots)
+        if limit is not None:
+            woken = self._hand_out(limit)
         else:
             woken = []
             if self.backend.elects(server):
@@ -353,14 +357,14 @@ class BackendQueue:
         """A server has gone down: those in its queue that are not bound to it are balanced anew.
         Returns how many.
         """
-        slots = server.slots
-        if slots is None:
+        limit = server.limit
+        if limit is None:
             return 0
         woken = []
         self.lock.take(tid)
-        for pend in slots.waiting:
+        for pend in limit.waiting:
             if not pend.bound:
-                slots.waiting.remove(pend)
+                limit.waiting.remove(pend)
                 pend.moved = True
                 woken.append(pend)
         self.lock.drop(tid)
@@ -368,46 +372,45 @@ class BackendQueue:
             pend.wake(tid)
         return len(woken)
 
-    def set_maxconn(self, slots: Slots, maxconn: int, tid: int) -> None:
+    def set_maxconn(self, limit: ServerLimit, maxconn: int, tid: int) -> None:
         """Change a server's limit (0: none); sessions above it go on, new ones wait."""
         self.lock.take(tid)
-        if slots.minconn == slots.maxconn or slots.minconn > maxconn:
-            slots.minconn = maxconn
-        slots.maxconn = maxconn
+        if limit.minconn == limit.maxconn or limit.minconn > maxconn:
+            limit.minconn = maxconn
+        limit.maxconn = maxconn
         self.lock.drop(tid)
-        self.settle(slots.server, tid)
+        self.settle(limit.server, tid)
 
     def _check(self) -> None:
         """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
         self.waiting._check()
-        for slots in self.slots:
-            slots.waiting._check()
-            assert slots.served >= 0
-            if slots.minconn == slots.maxconn and slots.warming is None:
-                room = slots.served < slots.limit()
-                assert not (room and slots.waiting.length), "a slot is free while somebody waits"
-                if self.backend.elects(slots.server):
+        for limit in self.limits:
+            limit.waiting._check()
+            assert limit.served >= 0
+            if limit.minconn == limit.maxconn and limit.warming is None:
+                room = limit.served < limit.most()
+                assert not (room and limit.waiting.length), "a slot is free while somebody waits"
+                if self.backend.elects(limit.server):
                     assert not (room and self.waiting.length), "the same in the backend's queue"
 
 
-def limited_picker(pick: Picker, servers: Sequence[Server], tid: int) -> Picker:
+def limited_picker(pick: Picker, backend: BackendShared, tid: int) -> Picker:
     """`pick` where servers have limits: what it returns is taken with its slot, None means that no
     server has one free (or none is usable).
 
     A server that is full has had its turn, as in HAProxy. An algorithm that binds requests to
     servers (`Balancer.binds`) is asked once: who finds its server full waits for that one.
     """
-    shared = servers[0].backend
-    binds = shared.balancer.binds
-    queue = shared.queue
+    binds = backend.balancer.binds
+    queue = backend.queue
     assert queue is not None
 
     def pick_free(ctx: ThreadContext, avoid: Server | None = None) -> Server | None:
         server = pick(ctx, avoid)
         if server is None:
             return None
-        slots = server.slots
-        if slots is None or slots.try_take(tid):
+        limit = server.limit
+        if limit is None or limit.try_take(tid):
             return server
         if binds:
             server.untake()
@@ -415,12 +418,12 @@ def limited_picker(pick: Picker, servers: Sequence[Server], tid: int) -> Picker:
         full = [server]
         found: Server | None = None
         if queue.some_room():
-            for _ in range(2 * len(servers)):
+            for _ in range(2 * len(backend.servers)):
                 server = pick(ctx, server)
                 if server is None:
                     break
-                slots = server.slots
-                if slots is None or slots.try_take(tid):
+                limit = server.limit
+                if limit is None or limit.try_take(tid):
                     found = server
                     break
                 full.append(server)
@@ -431,13 +434,15 @@ def limited_picker(pick: Picker, servers: Sequence[Server], tid: int) -> Picker:
     return pick_free
 
 
-def releaser(slots: Slots, note: Callable[[int], None] | None, tid: int) -> Callable[[int], None]:
+def releaser(
+    limit: ServerLimit, note: Callable[[int], None] | None, tid: int
+) -> Callable[[int], None]:
     """What `Server.release` calls for a limited server."""
-    give_back = slots.queue.give_back
+    give_back = limit.queue.give_back
 
     def release(position: int) -> None:
         if note is not None:
             note(position)
-        give_back(slots, tid)
+        give_back(limit, tid)
 
     return release

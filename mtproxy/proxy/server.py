@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.proxy.checkstatus import CheckStatus as CheckStatus  # noqa: PLC0414  # known by both
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.health import Health
 from mtproxy.proxy.load import Load
@@ -29,26 +29,8 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
-    from mtproxy.proxy.queue import Slots
+    from mtproxy.proxy.queue import ServerLimit
     from mtproxy.sched.tasklet import Tasklet
-
-
-class CheckStatus(Enum):
-    """Outcome of a health check: code and description as `show stat` prints them."""
-
-    INI = ("INI", "Initializing")
-    L4OK = ("L4OK", "Layer4 check passed")
-    L4TOUT = ("L4TOUT", "Layer4 timeout")
-    L4CON = ("L4CON", "Layer4 connection problem")
-    SOCKERR = ("SOCKERR", "Socket error")
-
-    def __init__(self, code: str, description: str) -> None:
-        self.code = code
-        self.description = description
-
-    @property
-    def passed(self) -> bool:
-        return self is CheckStatus.L4OK
 
 
 #: a `pool-max-conn` above this is as good as none: each thread has its own bound as well
@@ -65,6 +47,7 @@ class ServerState:
     __slots__ = (
         "address",
         "backend",
+        "check_code",
         "check_duration",
         "check_info",
         "check_status",
@@ -78,6 +61,7 @@ class ServerState:
         "id",
         "idle_permits",
         "last_change",
+        "limit",
         "lock",
         "maint",
         "name",
@@ -85,7 +69,6 @@ class ServerState:
         "settings",
         "side_counters",
         "sides",
-        "slots",
         "unresolved",
         "weight",
     )
@@ -115,7 +98,7 @@ class ServerState:
         if settings.pool_max_conn >= 0:
             self.idle_permits = deque([None] * min(settings.pool_max_conn, MOST_PERMITS))
         #: `maxconn`: its places, and who waits for one; None: no limit
-        self.slots: Slots | None = None
+        self.limit: ServerLimit | None = None
         #: grows whenever idle connections to the server must not be used any more
         self.epoch = 0
         #: tick of the last change between up, down, maintenance and drain
@@ -129,6 +112,8 @@ class ServerState:
         self.check_status = CheckStatus.INI
         #: whether a check is under way; written by the thread that runs it
         self.checking = False
+        #: what the application answered the last check, 0: nothing
+        self.check_code = 0
         #: of the last check, in ms; -1 before the first
         self.check_duration = -1
         #: why the last check failed ("Connection refused"), or ""
@@ -166,6 +151,7 @@ class Server:
         "counters",
         "epoch",
         "idle",
+        "limit",
         "load",
         "make_header",
         "max_idle",
@@ -176,7 +162,6 @@ class Server:
         "purge_delay",
         "settings",
         "shared",
-        "slots",
         "socket_options",
         "source",
         "tid",
@@ -204,10 +189,10 @@ class Server:
         self.address = shared.address
         self.tid = tid
         self._untake = shared.backend.balancer.release_hook()
-        self.slots = shared.slots
+        self.limit = shared.limit
         self._note_release = self._untake
-        if self.slots is not None:
-            self._note_release = releaser(self.slots, self._untake, tid)
+        if self.limit is not None:
+            self._note_release = releaser(self.limit, self._untake, tid)
         self.counters = ServerCounters()
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
@@ -241,13 +226,13 @@ class Server:
         if self._untake is not None:
             self._untake(self.position)
 
-    def limit(self) -> None:
+    def adopt_limit(self) -> None:
         """The server has got a limit while the program runs: from here on sessions need a slot."""
-        slots = self.shared.slots
-        if self.slots is None and slots is not None:
-            slots.enter(self.counters.conn_cur, self.tid)
-            self.slots = slots
-            self._note_release = releaser(slots, self._untake, self.tid)
+        limit = self.shared.limit
+        if self.limit is None and limit is not None:
+            limit.enter(self.counters.conn_cur, self.tid)
+            self.limit = limit
+            self._note_release = releaser(limit, self._untake, self.tid)
 
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.

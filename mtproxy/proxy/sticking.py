@@ -58,16 +58,22 @@ class _Rule:
 class Sticking:
     """The rules of `backend`. `persist`: a server that is down is used too (`option persist`)."""
 
-    __slots__ = ("_addresses", "_ids", "_names", "_persist", "_request", "_response")
+    __slots__ = ("_addresses", "_backend", "_ids", "_names", "_persist", "_request", "_response")
 
     def __init__(self, rules: tuple[StickRule, ...], build: Build, backend: Backend) -> None:
         self._request = tuple(_Rule(rule, build) for rule in rules if not rule.response)
         self._response = tuple(_Rule(rule, build) for rule in rules if rule.response)
         self._persist = "persist" in build.proxy.options
-        self._ids = {server.settings.id: server for server in backend.servers}
-        self._names = {server.name: server for server in backend.servers}
+        self._backend = backend
+        self._learn_servers()
+        backend.on_servers.append(self._learn_servers)
+
+    def _learn_servers(self) -> None:
+        servers = self._backend.servers
+        self._ids = {server.settings.id: server for server in servers}
+        self._names = {server.name: server for server in servers}
         # the first of those that share an address
-        self._addresses = {address_of(server): server for server in reversed(backend.servers)}
+        self._addresses = {address_of(server): server for server in reversed(servers)}
 
     def choose(self, view: Any, assigned: Server | None = None) -> Server | None:
         """Run the rules for the request. `assigned` was chosen before and stays; else the server

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 
 
 def report_check(
-    server: ServerState, ctx: ThreadContext, status: CheckStatus, info: str, duration: int
+    server: ServerState,
+    ctx: ThreadContext,
+    status: CheckStatus,
+    info: str,
+    duration: int,
+    code: int = 0,
 ) -> None:
-    """Enter the result of a health check: `info` says why it failed, `duration` is in ms.
+    """Enter the result of a health check: `info` says more about it, `duration` is in ms, `code`
+    is what the application answered.
 
     Ignored while the server is in maintenance, as it may have been put there meanwhile.
     """
@@ -34,6 +40,7 @@ def report_check(
         worth_logging = moved or status is not server.check_status
         server.check_status = status
         server.check_info = info
+        server.check_code = code
         server.check_duration = duration
         up = health.up
         progress = health.text()
@@ -45,14 +52,18 @@ def report_check(
         server.lock.drop(ctx.tid)
 
     reason = f", reason: {status.description}"
+    if status.has_code:
+        reason += f", code: {code}"
     if info:
-        reason += f', info: "{info}"'
+        reason += f', info: "{_printable(info)}"'
     reason += f", check duration: {duration}ms"
     if worth_logging and "log-health-checks" in server.backend.settings.options:
         if not server.weight and up:
             progress = progress.replace("UP", "DRAIN")
         which = "backup server" if server.settings.backup else "server"
         outcome = "succeeded" if status.passed else "failed"
+        if status.conditional:
+            outcome = "conditionally succeeded"
         server.backend.notify(
             ctx,
             NOTICE,
@@ -62,6 +73,14 @@ def report_check(
         reason = ""
     if up != was_up:
         _announce_turn(server, ctx, up, reason)
+
+
+def _printable(info: str) -> str:
+    """Text of a server's for a log line: what could end it, or its quotes, is written as &#N;."""
+    if info.isascii() and info.isprintable() and '"' not in info:
+        return info
+    data = info.encode("utf-8", "surrogateescape")
+    return "".join([chr(c) if 32 <= c < 127 and c != 34 else f"&#{c};" for c in data])
 
 
 def set_health(server: ServerState, ctx: ThreadContext, up: bool) -> bool:

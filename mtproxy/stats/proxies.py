@@ -286,6 +286,8 @@ def server_row(
                 "check_fall": state.health.fall,
                 "check_health": state.health.value,
             }
+            if state.check_status.has_code:
+                values["check_code"] = state.check_code
     return Row(ObjectType.SERVER, number, state.id, values)
 
 

@@ -117,9 +117,9 @@ class Rates:
                 yield (number, "F", "cum_req"), sum(c.cum_req for c in sets)
             if proxy.backends:
                 yield (number, "B", "cum_sess"), sum(b.sessions_so_far() for b in proxy.backends)
-                for servers in zip(*(b.servers for b in proxy.backends), strict=True):
-                    key = (number, servers[0].settings.id, "cum_sess")
-                    yield key, sum(s.counters.cum_sess for s in servers)
+                for server in () if proxy.shared is None else proxy.shared.servers:
+                    total = sum(c.cum_sess for c in server.side_counters)
+                    yield (number, server.id, "cum_sess"), total
 
     def _gauges(self) -> Iterator[tuple[Key, int]]:
         for proxy in self._runtime.proxies:
@@ -131,9 +131,8 @@ class Rates:
                 yield (number, "L", listener.settings.id, "conn"), current
             if proxy.backends:
                 yield (number, "B", "conn"), sum(b.counters.conn_cur for b in proxy.backends)
-                for servers in zip(*(b.servers for b in proxy.backends), strict=True):
-                    key = (number, servers[0].settings.id, "conn")
-                    yield key, sum(s.counters.conn_cur for s in servers)
+                for server in () if proxy.shared is None else proxy.shared.servers:
+                    yield (number, server.id, "conn"), server.sessions()
 
     def process_totals(self) -> dict[str, int]:
         """Connections, sessions, requests and bytes sent since start, over all frontends."""

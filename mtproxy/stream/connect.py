@@ -344,7 +344,7 @@ async def _redispatch(stream: Stream) -> bool:
     assert old is not None and be is not None
     old.release()
     new = be.pick(stream.ctx, old)
-    if new is None and old.slots is None:
+    if new is None and old.limit is None:
         old.take()
         return False
     if new is None:

@@ -62,13 +62,11 @@ def _outside(date: int, limit: int, now: int) -> bool:
 
 
 class PersistenceCookie:
-    """One backend's cookie on one thread. `servers` are the backend's, in its order."""
+    """One backend's cookie on one thread. Call `learn_servers` next."""
 
-    __slots__ = ("by_value", "name", "persist", "prefix", "settings", "starts", "tail", "values")
+    __slots__ = ("by_value", "name", "persist", "prefix", "settings", "starts", "tail")
 
-    def __init__(
-        self, settings: CookieSettings, servers: Sequence[Server], *, persist: bool
-    ) -> None:
+    def __init__(self, settings: CookieSettings, *, persist: bool) -> None:
         """`persist`: `option persist`, a server that is down is asked nevertheless."""
         self.settings = settings
         self.name = settings.name
@@ -77,12 +75,6 @@ class PersistenceCookie:
         self.prefix = settings.mode == "prefix"
         #: several servers may share a value: the first one that runs is meant
         self.by_value: dict[bytes, list[Server]] = {}
-        self.values: list[bytes] = []
-        for server in servers:
-            value = server.settings.cookie
-            self.values.append(value)
-            if value:
-                self.by_value.setdefault(value, []).append(server)
         tail = b""
         for domain in settings.domains:
             tail += b"; domain=" + domain
@@ -93,6 +85,15 @@ class PersistenceCookie:
         for attribute in settings.attributes:
             tail += b"; " + attribute
         self.tail = tail
+
+    def learn_servers(self, servers: Sequence[Server]) -> None:
+        """`servers` are the backend's from now on, in its order."""
+        by_value: dict[bytes, list[Server]] = {}
+        for server in servers:
+            value = server.settings.cookie
+            if value:
+                by_value.setdefault(value, []).append(server)
+        self.by_value = by_value
 
     # --- requests
     def read(self, stream: HttpRules, *, ignored: bool, forced: bool) -> Server | None:
@@ -201,7 +202,7 @@ class PersistenceCookie:
         response = stream.response
         if server is None or response is None:
             return
-        value = self.values[server.position]
+        value = server.settings.cookie
         letter = "N"
         seen = False
         headers: list[Header] = []

@@ -255,7 +255,7 @@ class HttpStream(HttpRules):
                     srv = await wait_for_server(self, be)
                 else:
                     self.t_w = 0
-            elif srv.slots is None:
+            elif srv.limit is None:
                 srv.take()
                 self.t_w = 0
             else:

@@ -46,10 +46,17 @@ class Persistence:
         self.use_server = use_server
         self.rules = rules
         self.persist = "persist" in settings.options
-        self.by_name = {server.name: server for server in backend.servers}
+        self.by_name: dict[str, Server] = {}
         self.cookie: PersistenceCookie | None = None
         if settings.cookie is not None:
-            self.cookie = PersistenceCookie(settings.cookie, backend.servers, persist=self.persist)
+            self.cookie = PersistenceCookie(settings.cookie, persist=self.persist)
+        self._learn_servers()
+        backend.on_servers.append(self._learn_servers)
+
+    def _learn_servers(self) -> None:
+        self.by_name = {server.name: server for server in self.backend.servers}
+        if self.cookie is not None:
+            self.cookie.learn_servers(self.backend.servers)
 
     def choose(self, stream: HttpRules) -> Server | None:
         """The server that the request has to go to, not taken; None: the algorithm decides."""

@@ -58,11 +58,11 @@ async def wait_for_server(stream: Stream, be: Backend, chosen: Server | None = N
         )
         if srv is None:
             joined = queue.join(pend, ctx.tid, seen)
-        elif srv.slots is None:
+        elif srv.limit is None:
             srv.take()
             break
         else:
-            joined = queue.join_server(srv.slots, pend, ctx.tid)
+            joined = queue.join_server(srv.limit, pend, ctx.tid)
         if joined is Joined.GRANTED:
             assert srv is not None
             srv.take()
@@ -148,9 +148,9 @@ async def _wait(
         stream.unusual = True
         if waits and not queue.leave(pend, ctx.tid):
             # the stream ends here, and has got a slot just now
-            slots = None if pend.target is None else pend.target.slots
-            if slots is not None:
-                queue.give_back(slots, ctx.tid)
+            limit = None if pend.target is None else pend.target.limit
+            if limit is not None:
+                queue.give_back(limit, ctx.tid)
         if srv is None:
             stream.backend_queue += pend.position
         else:
@@ -158,7 +158,7 @@ async def _wait(
     stream.server = before
     if pend.target is None:
         return None
-    found = be.servers[pend.target.position]
+    found = be.slots[pend.target.position]
     found.take()
     return found
 

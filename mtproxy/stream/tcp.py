@@ -45,7 +45,7 @@ class TcpStream(TcpRules):
                 srv = be.pick(ctx)
                 if srv is None:
                     srv = await wait_for_server(self, be)
-            elif srv.slots is None:
+            elif srv.limit is None:
                 srv.take()
             else:
                 srv = await wait_for_server(self, be, srv)

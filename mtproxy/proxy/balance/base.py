@@ -35,10 +35,10 @@ class Balancer(ABC):
 
     #: a request belongs to one server (hashes): if that has no slot free, it waits for this one
     binds = False
-    #: the pickers look after `Server.slots` themselves: what they return has its slot taken
-    #: (`Slots.try_take`), and None is also what they return when all servers are full. Of all other
-    #: algorithms `proxy.queue.limited_picker` asks again and again for one that is not full.
-    limits = False
+    #: the pickers look after `Server.limit` themselves: what they return has its slot taken
+    #: (`ServerLimit.try_take`), and they return None when all servers are full, too. All other
+    #: algorithms are asked again and again for one that is not full (`proxy.queue`).
+    takes_slots = False
 
     @abstractmethod
     def __init__(self, lock: Lock, size: int) -> None:
@@ -49,6 +49,14 @@ class Balancer(ABC):
         """Change the weights (0..256; 0: not usable) of the servers at these positions.
 
         The caller holds the LBPRM lock. No later pick chooses a server whose weight is 0.
+        """
+
+    @abstractmethod
+    def resize(self, size: int) -> None:
+        """Have room for `size` servers, at least as many as before; the new ones have weight 0.
+
+        The caller holds the LBPRM lock. Pickers stay valid, but every thread makes a new one before
+        a new position is given a weight.
         """
 
     @abstractmethod

@@ -73,6 +73,14 @@ class LeastConn(Balancer):
             self._weights[position] = weight
             self._place(position)
 
+    def resize(self, size: int) -> None:
+        assert len(self._weights) <= size <= POSITION_MASK
+        more = size - len(self._weights)
+        # in place: pickers keep these lists
+        self._weights += [0] * more
+        self._sessions += [0] * more
+        self._entries += [ABSENT] * more
+
     def picker(self, servers: Sequence[Server], tid: int) -> Picker:
         mine = tuple(servers)
         lock_take, lock_drop = self._lock.take, self._lock.drop

@@ -57,6 +57,10 @@ class RoundRobin(Balancer):
         for position, weight in weights.items():
             self._weights[position] = weight
 
+    def resize(self, size: int) -> None:
+        # a copy: the order reads the list that it was given
+        self._weights = self._weights + [0] * (size - len(self._weights))
+
     def picker(self, servers: Sequence[Server], tid: int) -> Picker:
         popleft = self._turns.popleft
         mine = tuple(servers)
