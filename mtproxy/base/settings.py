@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
-from mtproxy.base.ruleset import Assignment, ProxyRules, ReplySpec, StoredMessage
+from mtproxy.base.ruleset import Assignment, Expression, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
 
 
@@ -132,8 +132,9 @@ class ServerSettings:
     source: Address | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
-    #: `rise`, which reports give as the health of a server that is not checked
+    #: `rise` and `fall`, also of a server that is not checked: reports give them
     rise: int = 2
+    fall: int = 3
     #: `id` was given rather than counted
     forced_id: bool = False
     #: how messages of a ring are told apart: "legacy" (by line feeds) or "octet-count"
@@ -149,6 +150,10 @@ class ServerSettings:
     minconn: int = 0
     #: requests that wait for this server alone; 0: no limit
     maxqueue: int = 0
+    #: where its points on a ring come from: "id", "addr" or "addr-port"
+    hash_key: str = "id"
+    #: ms in which a server that came up gets to its full weight; 0: at once
+    slowstart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +285,33 @@ class CookieSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """What `balance` and `hash-type` say besides the algorithm's name (manual 4.2)."""
+
+    #: of a parameter, header or cookie; for messages also the words of an expression
+    name: bytes = b""
+    expression: Expression | None = None
+    #: of a URI: with its query, without its authority
+    whole: bool = False
+    path_only: bool = False
+    #: how many directories, how many bytes; 0: all
+    depth: int = 0
+    length: int = 0
+    check_post: bool = False
+    domain_only: bool = False
+    #: of `random`
+    draws: int = 2
+    #: `hash-type consistent` rather than map-based
+    consistent: bool = False
+    function: str = "sdbm"
+    avalanche: bool = False
+    #: `hash-balance-factor` in percent; 0: none
+    factor: int = 0
+    #: `hash-preserve-affinity`: "always", "maxconn" or "maxqueue"
+    affinity: str = "always"
+
+
+@dataclass(frozen=True, slots=True)
 class ProxySettings:
     """One frontend, backend or listen section after `defaults` were applied."""
 
@@ -293,6 +325,7 @@ class ProxySettings:
     servers: tuple[ServerSettings, ...] = ()
     default_backend: str | None = None
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = BalanceSettings()
     timeouts: Timeouts = Timeouts()
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
@@ -434,6 +467,8 @@ class Settings:
     http_errors: Mapping[str, Mapping[int, StoredMessage]] = field(default_factory=dict)
     #: what ACLs and maps look into (`rules.patterns.store.PatternStore`): lists that may change
     patterns: Any = field(default=None, compare=False, repr=False)
+    #: servers that rules or other servers point at, as (backend, server): they cannot be removed
+    referenced_servers: frozenset[tuple[str, str]] = frozenset()
 
     def proxy(self, name: str, *, backend: bool) -> ProxySettings | None:
         """The frontend or backend side called `name`, or None."""

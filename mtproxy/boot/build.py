@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mtproxy.base.settings import (
+    AddressKind,
     BindSettings,
     ProxySettings,
     Settings,
@@ -23,6 +24,7 @@ from mtproxy.log.ring import BUF0, Ring
 from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
+from mtproxy.proxy.balance.keys import KEYED, hash_function
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
@@ -38,6 +40,7 @@ from mtproxy.sched.fdtable import FdTable
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
+from mtproxy.stream.listening import FrontListeners
 from mtproxy.stream.persistence import Persistence
 from mtproxy.stream.proxied import rules_expect_header
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
@@ -45,6 +48,9 @@ from mtproxy.stream.rules import SideRules
 from mtproxy.stream.session import SessionStarter
 
 DEFAULT_MAXACCEPT = 16
+DEFAULT_BACKLOG = 4096
+#: a frontend's limit that is none: the one of the process is lower
+NO_LIMIT = 1 << 40
 
 
 @dataclass(slots=True)
@@ -54,6 +60,8 @@ class BoundListener:
     proxy: ProxySettings
     bind: BindSettings
     sock: socket.socket
+    #: what `listen` was asked for
+    backlog: int = DEFAULT_BACKLOG
 
 
 @dataclass(slots=True)
@@ -74,6 +82,10 @@ class Shared:
     rings: dict[str, Ring] = field(default_factory=dict)
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
+    #: the first of those
+    process_quota: Quota = field(init=False)
+    #: by name
+    front_listeners: dict[str, FrontListeners] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
     #: by frontend: numbers its log lines (%lc); next() of a count is atomic
     log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
@@ -105,16 +117,22 @@ def make_shared(
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
-    process = Quota(maxconn)
-    fronts = {p.name: Quota(p.maxconn) for p in settings.proxies if p.is_frontend and p.maxconn}
+    shared.process_quota = process = Quota(maxconn)
+    fronts = shared.front_listeners
+    for proxy in settings.proxies:
+        if proxy.is_frontend and not proxy.disabled:
+            quota = Quota(proxy.maxconn or NO_LIMIT)
+            fronts[proxy.name] = FrontListeners(proxy, quota, NO_LIMIT)
     for number, listener in enumerate(listeners):
         if "socket-stats" in listener.proxy.options:
             shared.listener_counters[number] = []
         else:
             shared.rule_counters[number] = []
-        quotas = [process]
-        if listener.proxy.name in fronts:
-            quotas.append(fronts[listener.proxy.name])
+        front = fronts[listener.proxy.name]
+        owned = listener.bind.address.kind is not AddressKind.FD
+        tcp = listener.sock.family in (socket.AF_INET, socket.AF_INET6)
+        front.sockets.append((listener.sock, listener.backlog if owned and tcp else 0))
+        quotas = [process, front.quota]
         if listener.bind.maxconn:
             quotas.append(Quota(listener.bind.maxconn))
         shared.quotas.append(tuple(quotas))
@@ -192,9 +210,12 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
-        if proxy.disabled or not (proxy.rules.any or proxy.errors):
+        keyed = proxy.is_backend and proxy.balance in KEYED
+        if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue
         build = Build(shared.rules, proxy, ctx, room)
+        if keyed:
+            room.backends[proxy.name].set_hash(hash_function(proxy, build))
         if proxy.errors:
             errors = build_errors(proxy.errors, build)
             if proxy.is_frontend:

@@ -29,7 +29,6 @@ from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import profile as lock_profile
 from mtproxy.sync import stats as lock_stats
 
-DEFAULT_BACKLOG = 4096
 MAX_THREADS = 64
 
 
@@ -174,7 +173,7 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
         if proxy.disabled:
             continue
         for bind in proxy.binds:
-            backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
+            backlog = bind.backlog or proxy.backlog or proxy.maxconn or build.DEFAULT_BACKLOG
             try:
                 sock = listen(bind, backlog, reuse_port=reuse_port)
             except BindError as e:
@@ -182,7 +181,7 @@ def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]
                 where = f"{bind.location.file}:{bind.location.line}"
                 failures.append(f"Binding [{where}] for {kind} {proxy.name}: {e}")
             else:
-                listeners.append(build.BoundListener(proxy, bind, sock))
+                listeners.append(build.BoundListener(proxy, bind, sock, backlog))
     return listeners, failures
 
 

@@ -66,6 +66,8 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     runtime.rings = shared.rings
     runtime.tables = shared.rules.tables
     runtime.rules = shared.rules
+    runtime.front_listeners = shared.front_listeners
+    runtime.process_quota = shared.process_quota
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)
     for number, listener in enumerate(shared.listeners):

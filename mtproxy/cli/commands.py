@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from mtproxy.cli import (
+    commands_absent,
     commands_activity,
     commands_events,
+    commands_frontends,
     commands_locks,
     commands_patterns,
     commands_process,
@@ -12,6 +14,7 @@ from mtproxy.cli import (
     commands_servers,
     commands_session,
     commands_stats,
+    commands_support,
     commands_tables,
     commands_threads,
     commands_variables,
@@ -29,6 +32,9 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_frontends.COMMANDS,
+        *commands_support.COMMANDS,
+        *commands_absent.COMMANDS,
         *commands_tables.COMMANDS,
         *commands_patterns.COMMANDS,
         *commands_variables.COMMANDS,

@@ -77,7 +77,7 @@ COMMANDS: tuple[Command, ...] = (
         ("show", "startup-logs"),
         "show startup-logs",
         "what was said while starting",
-        Level.USER,
+        Level.OPERATOR,
         _show_startup_logs,
     ),
     Command(

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
 from mtproxy.stats.runtime import ProxyRuntime
 
 STATE_VERSION = "1"
@@ -21,12 +23,6 @@ STATE_HEADER = (
     "srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord "
     "srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 )
-
-# Numbers of the state file (management guide, "show servers state").
-_STOPPED, _RUNNING = 0, 2
-_MAINT, _MAINT_BY_CONFIG, _DRAIN, _MAINT_UNRESOLVED = 1, 4, 8, 32
-_RESULT_UNKNOWN = 0
-_CHECKED, _PAUSED = 6, 8
 
 MAX_WEIGHT = 256
 
@@ -39,20 +35,6 @@ def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
             raise CliError("Can't find backend.")
         return [proxy]
     return [p for p in cli.runtime.proxies if p.shared is not None]
-
-
-def _find(cli: CliSession, args: list[str]) -> ServerState:
-    """The server that `backend/server` names."""
-    backend, slash, name = (args[0] if args else "").partition("/")
-    if not slash or not backend or not name:
-        raise CliError("Require 'backend/server'.")
-    proxy = cli.runtime.backend(backend)
-    if proxy is None or proxy.shared is None:
-        raise CliError("No such backend.")
-    for server in proxy.shared.servers:
-        if server.name == name or name == f"#{server.id}":
-            return server
-    raise CliError("No such server.")
 
 
 def _show_state(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -71,44 +53,17 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     check = settings.check
     check_port = (check and check.port) or 0
     check_address = check.address.host if check and check.address else "-"
-    status, result, health, state = _check_numbers(server)
+    found, agent = server.check, server.agent
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
-        f"{_RUNNING if server.running else _STOPPED} {_admin_state(server)} "
+        f"{server.state} {server.admin} "
         f"{server.weight} {settings.weight} {(now - server.last_change) // 1000} "
-        f"{status} {result} {health} {state} 0 "
+        f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
+        f"{agent.state_bits()} "
         f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {settings.hostname or '-'} "
         # an agent, if there were one, would be at the address of the check
         f"{port} - 0 {check_port} {check_address} {check_address} {check_port}\n"
     )
-
-
-def _admin_state(server: ServerState) -> int:
-    """What the operator, the configuration and the resolution of its name have said."""
-    admin = 0
-    if server.unresolved:
-        admin |= _MAINT_UNRESOLVED
-    if server.settings.disabled:
-        admin |= _MAINT_BY_CONFIG  # it stays when the maintenance has ended
-    if server.maint:
-        if server.settings.disabled or not server.unresolved:
-            admin |= _MAINT
-    elif server.drain:
-        admin |= _DRAIN
-    return admin
-
-
-def _check_numbers(server: ServerState) -> tuple[int, int, int, int]:
-    """Status, result, health and state of the health check."""
-    settings = server.settings
-    if server.health is None:
-        state = _PAUSED if settings.disabled else 0
-        return 1, _RESULT_UNKNOWN, 0 if server.maint else settings.rise, state
-    status = server.check_status
-    health, state = server.health.value, _CHECKED
-    if server.maint:
-        health, state = 0, _CHECKED | _PAUSED
-    return status.number, status.result, health, state
 
 
 def _host_and_port(server: ServerState) -> tuple[str, int]:
@@ -149,24 +104,22 @@ def _show_backend(cli: CliSession, _args: list[str]) -> Answer:
 
 
 def _disable(cli: CliSession, args: list[str]) -> Answer:
-    transitions.set_maint(_find(cli, args), cli.ctx)
+    transitions.set_maint(find_server(cli, args), cli.ctx)
     return ""
 
 
 def _enable(cli: CliSession, args: list[str]) -> Answer:
-    """Ends maintenance only: a drain goes on."""
-    server = _find(cli, args)
-    if server.maint:
-        transitions.set_ready(server, cli.ctx)
+    transitions.set_ready(find_server(cli, args), cli.ctx)
     return ""
 
 
+_HEALTHS = {"up": RUNNING, "stopping": STOPPING, "down": STOPPED}
 _SET_USAGE = "usage: set server <backend>/<server> fqdn | health | state | weight"
 _FQDN = "set server <b>/<s> fqdn"
 
 
 def _set_server(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     what = args[1] if len(args) > 1 else ""
     value = args[2] if len(args) > 2 else ""
     match what:
@@ -179,10 +132,11 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
                 raise CliError(f"{_FQDN} requires a FQDN.")
             raise CliError(f"{_FQDN} failed because no resolution is configured.", WARNING)
         case "health":
-            if value not in ("up", "down"):
-                raise CliError("'set server <srv> health' expects 'up' or 'down'.")
-            if not transitions.set_health(server, cli.ctx, value == "up"):
-                raise CliError("Health checks are not configured on this server.")
+            if server.track is not None:
+                raise CliError("cannot change health on a tracking server.")
+            if value not in _HEALTHS:
+                raise CliError("'set server <srv> health' expects 'up', 'stopping', or 'down'.")
+            transitions.set_health(server, cli.ctx, _HEALTHS[value])
         case _:
             raise CliError(_SET_USAGE)
     return ""
@@ -201,7 +155,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     _change_weight(cli, server, args[1] if len(args) > 1 else "")
     return ""
 
@@ -227,7 +181,7 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:
-    server = _find(cli, args)
+    server = find_server(cli, args)
     return f"{server.weight} (initial {server.settings.weight})\n"
 
 

@@ -12,8 +12,31 @@ def _help(cli: CliSession, args: list[str]) -> Answer:
     return cli.help(args)
 
 
-def _prompt(cli: CliSession, _args: list[str]) -> Answer:
-    cli.prompt = not cli.prompt
+_PROMPT_HELP = """\
+  n     : the session ends after its commands
+  i     : it stays open, without a prompt
+  p     : it stays open, with a prompt
+  timed : the prompt shows how long the program has been running, or no more
+  Without a word: from one to the other of n and p.
+"""
+
+
+def _prompt(cli: CliSession, args: list[str]) -> Answer:
+    """HAProxy's of version 3; without words that of all versions."""
+    if not args:
+        cli.interactive = cli.prompt = not cli.prompt
+    for word in args:
+        match word:
+            case "n":
+                cli.interactive = cli.prompt = False
+            case "i":
+                cli.interactive, cli.prompt = True, False
+            case "p":
+                cli.interactive = cli.prompt = True
+            case "timed":
+                cli.timed = not cli.timed
+            case _:
+                return _PROMPT_HELP
     return ""
 
 
@@ -38,20 +61,20 @@ def _set_timeout(cli: CliSession, args: list[str]) -> Answer:
     if not args or args[0] != "cli":
         raise CliError("'set timeout' only supports 'cli'.")
     if len(args) < 2:
-        raise CliError("'set timeout cli' expects a time, such as 30 (seconds) or 5m.")
+        raise CliError("Expects an integer value.")
     try:
         milliseconds = parse_time(args[1], "s")
-    except UnitError as error:
-        raise CliError(f"'set timeout cli': {error}") from None
+    except UnitError:
+        milliseconds = 0
     if not milliseconds:
-        raise CliError("'set timeout cli' expects a time above 0.")
+        raise CliError("Invalid timeout value.")
     cli.timeout_ms = milliseconds
     return ""
 
 
 def _set_severity(cli: CliSession, args: list[str]) -> Answer:
     if not args or args[0] not in ("none", "number", "string"):
-        raise CliError("one of 'none', 'number', 'string' is expected")
+        raise CliError("one of 'none', 'number', 'string' is a required argument")
     cli.severity_output = args[0]
     return ""
 
@@ -63,11 +86,24 @@ def _experimental_mode(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
+def _expert_mode(cli: CliSession, args: list[str]) -> Answer:
+    if not args:
+        return f"expert-mode is {'ON' if cli.expert else 'OFF'}\n"
+    cli.expert = args[0] == "on"
+    return ""
+
+
 _SEVERITY_HELP = "begin messages with their severity, or not"
 
 COMMANDS: tuple[Command, ...] = (
     Command(("help",), "help [<command>]", "list all commands, or those alike", Level.USER, _help),
-    Command(("prompt",), "prompt", "keep the session open, or no more", Level.USER, _prompt),
+    Command(
+        ("prompt",),
+        "prompt [n|i|p|timed]*",
+        "keep the session open, or no more",
+        Level.USER,
+        _prompt,
+    ),
     Command(("quit",), "quit", "end the session", Level.USER, _quit),
     Command(
         ("operator",),
@@ -103,6 +139,13 @@ COMMANDS: tuple[Command, ...] = (
         "allow commands that HAProxy calls experimental",
         Level.ADMIN,
         _experimental_mode,
+    ),
+    Command(
+        ("expert-mode",),
+        "expert-mode [on|off]",
+        "allow commands for developers (there are none)",
+        Level.ADMIN,
+        _expert_mode,
     ),
     Command(
         ("set", "severity-output"),

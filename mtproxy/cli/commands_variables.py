@@ -40,6 +40,7 @@ def _get_var(cli: CliSession, args: list[str]) -> Answer:
 def _set_var(cli: CliSession, args: list[str]) -> Answer:
     if not cli.experimental:
         raise CliError("This command is restricted to experimental mode only.")
+    cli.need(Level.OPERATOR)
     if not args:
         raise CliError("Missing process-wide variable identifier.")
     if len(args) < 2:
@@ -80,7 +81,7 @@ COMMANDS: tuple[Command, ...] = (
         ("set", "var"),
         "set var <name> [fmt|expr] {<fmt>|<expr>}",
         "set a variable of the process (experimental)",
-        Level.OPERATOR,
+        Level.USER,
         _set_var,
     ),
 )

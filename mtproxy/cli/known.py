@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 _NAMES = """
     abort ssl; add server; add ssl; commit ssl; debug dev; del server; del ssl;
-    disable agent; disable dynamic-cookie; disable frontend; disable health; dump stats-file;
-    dump ssl; enable agent; enable dynamic-cookie; enable frontend; enable health;
-    expert-mode; httpclient; mcli-debug-mode; new ssl; reload; set
-    anon; set dynamic-cookie-key; set maxconn; set rate-limit; set ssl;
-    show anon; show cache; show dev; show libs; show peers; show pools; show proc; show quic;
-    show resolvers; show schema; show ssl; show tasks; show tls-keys; show trace;
-    shutdown frontend; shutdown session; shutdown sessions; trace; update ssl
+    disable agent; disable dynamic-cookie; disable health; dump stats-file;
+    dump ssl; enable agent; enable dynamic-cookie; enable health;
+    httpclient; mcli-debug-mode; new ssl; reload; set
+    anon; set dynamic-cookie-key; set ssl;
+    show anon; show dev; show proc; show quic;
+    show resolvers; show trace;
+    shutdown session; shutdown sessions; trace; update ssl
 """
 
 #: the beginnings of those commands

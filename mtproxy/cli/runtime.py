@@ -16,6 +16,8 @@ A session belongs to the thread that serves its connection.
 from __future__ import annotations
 
 import difflib
+import re
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,11 +37,14 @@ MAX_WORDS = 64
 MAX_PENDING = 16384
 DEFAULT_TIMEOUT_MS = 10_000
 
+#: the end of a line that announces a payload, and the word that ends it (none: an empty line)
+_PAYLOAD = re.compile(r"<<(|\S{1,7})[ \t\r]*\Z")
+
 PROMPT = "> "
 PAYLOAD_PROMPT = "+ "
 
 _SEVERITY_NAMES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
-ERR, WARNING, INFO = 3, 4, 6
+ERR, WARNING, NOTICE, INFO = 3, 4, 5, 6
 
 
 class Level(IntEnum):
@@ -173,9 +178,16 @@ class CliSession:
         self.commands = commands
         self.level = level
         self.timeout_ms = timeout_ms
+        #: the connection stays open after the answers
+        self.interactive = False
+        #: `interactive`, and a prompt is shown
         self.prompt = False
+        #: the prompt tells how long the program has been running
+        self.timed = False
         #: `experimental-mode on`
         self.experimental = False
+        #: `expert-mode on`
+        self.expert = False
         #: "none", "number" or "string": whether messages begin with their severity
         self.severity_output = "none"
         #: the connection is to be closed once the current answer has left
@@ -188,6 +200,8 @@ class CliSession:
         self.payload: str | None = None
         self._pending = bytearray()
         self._awaiting_payload: str | None = None
+        #: the line that ends it
+        self._payload_end = b""
 
     # --- input
     def feed(self, data: bytes) -> None:
@@ -226,8 +240,10 @@ class CliSession:
         line = self._pending[:end].decode("utf-8", "surrogateescape")
         del self._pending[: end + 1]
         self.payload = None
-        if at_newline and line.rstrip("\r \t").endswith("<<"):
-            return self._finish_payload(line.rstrip("\r \t")[:-2])
+        announced = _PAYLOAD.search(line) if at_newline else None
+        if announced is not None:
+            self._payload_end = announced[1].encode("utf-8", "surrogateescape")
+            return self._finish_payload(line[: announced.start()])
         return line
 
     def _end_of_command(self) -> int | None:
@@ -249,11 +265,12 @@ class CliSession:
     def _finish_payload(self, command: str) -> str | None:
         """Take the payload if its empty line has come; otherwise remember that we wait for it."""
         pending = self._pending
-        if pending.startswith(b"\n"):
-            end, after = 0, 1
+        last = self._payload_end + b"\n"
+        if pending.startswith(last):
+            end, after = 0, len(last)
         else:
-            end = pending.find(b"\n\n")
-            after = end + 2
+            end = pending.find(b"\n" + last)
+            after = end + 1 + len(last)
         if end < 0:
             self._awaiting_payload = command
             if len(pending) > MAX_PENDING:
@@ -293,7 +310,15 @@ class CliSession:
             yield f"Internal error: {type(error).__name__}: {error}\n"
         if self.silent:
             return
-        yield "\n" + (PROMPT if self.prompt else "")
+        yield "\n" + (self._prompt() if self.prompt else "")
+
+    def _prompt(self) -> str:
+        """The prompt; HAProxy's since 2.9 where it is timed."""
+        if not self.timed:
+            return PROMPT
+        seconds = int(time.monotonic() - self.runtime.started_monotonic)
+        minutes, hours = seconds // 60, seconds // 3600
+        return f"[{hours // 24}:{hours % 24:02d}:{minutes % 60:02d}:{seconds % 60:02d}]{PROMPT}"
 
     def _run(self, line: str) -> Answer:
         words = split_words(line)
@@ -327,12 +352,15 @@ class CliSession:
                 "not supported by mtproxy yet; 'help' lists what is.\n"
             )
         close = self.commands.resembling(words, self.level) if words else []
+        # HAProxy's words: scripts look for them
+        if words:
+            head = "Unknown command, but maybe one of the following ones is a better match:\n"
+        else:
+            head = "Unknown command. Please enter one of the following commands only:\n"
         if close:
-            head = "Unknown command, but these come close to it:\n"
             shown = [c for c in close if c.words not in _LAST]
             shown += [c for c in self.commands.commands if c.words in _LAST]
         else:
-            head = "Unknown command. The commands at this level are:\n"
             shown = self.commands.allowed(self.level)
         return self.severity_prefix(INFO) + head + "".join(c.line() for c in shown)
 

@@ -34,7 +34,7 @@ async def serve(
     while not session.closing:
         command = session.next_command()
         if command is None:
-            if session.answered and not session.prompt and not session.pending:
+            if session.answered and not session.interactive and not session.pending:
                 return
             if session.prompt and session.awaiting_payload:
                 await write_all(PAYLOAD_PROMPT.encode())

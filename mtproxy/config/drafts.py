@@ -30,6 +30,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
@@ -95,6 +96,7 @@ class ServerDraft:
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
+    hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -149,6 +151,7 @@ class ServerDraft:
             source=self.source,
             unresolved=self.unresolved,
             rise=self.rise,
+            fall=self.fall,
             forced_id=self.id is not None,
             log_proto=self.log_proto,
             non_stick=self.non_stick,
@@ -158,6 +161,7 @@ class ServerDraft:
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
             maxqueue=self.maxqueue,
+            hash_key=self.hash_key,
         )
 
 
@@ -293,6 +297,7 @@ class ProxyDraft:
     default_backend: str | None = None
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
+    balance_params: BalanceSettings = field(default_factory=BalanceSettings)
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -400,6 +405,7 @@ class ProxyDraft:
             ),
             default_backend=self.default_backend if front else None,
             balance=self.balance,
+            balance_params=self.balance_params,
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,

@@ -30,6 +30,7 @@ from mtproxy.config import registry
 from mtproxy.config.dump import address_text
 from mtproxy.config.explain_rules import Sections, cookie_words, reply_lines, rule_lines
 from mtproxy.config.explain_sections import environment_lines, section_lines
+from mtproxy.config.keywords_balance import balance_words
 from mtproxy.config.keywords_sticktable import words_of as table_words
 from mtproxy.config.quoting import duration, quote, text
 from mtproxy.config.quoting import line as _line
@@ -135,6 +136,7 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
+    "balance_params",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
@@ -167,7 +169,8 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         if proxy.monitor_uri is not None:
             yield _line("monitor-uri", text(proxy.monitor_uri))
     if proxy.is_backend:
-        yield _line("balance", proxy.balance)
+        for words in balance_words(proxy):
+            yield _line(*words)
         yield _line("retries", proxy.retries)
         yield (
             _line("option", "redispatch", proxy.redispatch)
@@ -311,7 +314,7 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "send_proxy", "check",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -368,14 +371,16 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["source", _address(server.source)]
     if server.cookie:
         words += ["cookie", text(server.cookie)]
+    if server.hash_key != "id":
+        words += ["hash-key", server.hash_key]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
-    words += ["rise", str(server.rise)]
+    words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:
-        words += ["check", "inter", duration(check.inter), "fall", str(check.fall)]
+        words += ["check", "inter", duration(check.inter)]
         for name in ("fastinter", "downinter"):
             value = getattr(check, name)
             if value is not None:

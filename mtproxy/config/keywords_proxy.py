@@ -23,21 +23,6 @@ from mtproxy.config.model import (
     time,
 )
 
-BALANCE = ("roundrobin", "leastconn")
-_BALANCE_LATER = [
-    "static-rr",
-    "first",
-    "source",
-    "uri",
-    "url_param",
-    "hdr",
-    "random",
-    "rdp-cookie",
-    "hash",
-    "log-hash",
-    "log-sticky",
-    "sticky",
-]
 _HTTP_REUSE = ("never", "safe", "aggressive", "always")
 
 
@@ -65,15 +50,6 @@ def _default_backend(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     ctx.proxy.default_backend = name
     ctx.proxy.default_backend_location = st.location
-
-
-def _balance(ctx: Context, st: Statement) -> None:
-    name = st.arg(1) or "roundrobin"
-    base = name.partition("(")[0]
-    if base in _BALANCE_LATER:
-        raise ConfigError(f"'balance {base}' is known but not supported by mtproxy yet", word=base)
-    ctx.proxy.balance = choice("balance", name, BALANCE)
-    st.at_most(1)
 
 
 def _timeout(field: str) -> Parser:
@@ -196,7 +172,6 @@ _TIMEOUTS: tuple[tuple[str, frozenset[str]], ...] = (
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("mode", PROXY, _mode),
     Keyword("default_backend", FRONT, _default_backend),
-    Keyword("balance", BACK, _balance),
     *(
         Keyword(f"timeout {name}", where, _timeout(name.replace("-", "_")))
         for name, where in _TIMEOUTS

@@ -140,6 +140,10 @@ def _cookie(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.cookie = args.value("a value")
 
 
+def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.hash_key = args.choice("id", "addr", "addr-port")
+
+
 #: `proxy-v2-options`, and those that tell of TLS
 _PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
 _PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
@@ -182,6 +186,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("enabled", _set("disabled", False)),
     ServerOption("fall", _number("fall", 1)),
     ServerOption("fastinter", _delay("fastinter")),
+    ServerOption("hash-key", _hash_key),
     ServerOption("id", _number("id", 1), in_default=False, arguments=1),
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
@@ -252,7 +257,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("force-tlsv12", "TLS"),
     _later("force-tlsv13", "TLS"),
     _later("guid", "GUIDs", 1),
-    _later("hash-key", "hash-based balancing", 1),
     _later("healthcheck", "health check sections", 1),
     _later("idle-ping", "HTTP/2", 1),
     _later("init-state", "initial server states", 1),

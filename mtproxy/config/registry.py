@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtproxy.config import (
     keywords_auth,
+    keywords_balance,
     keywords_bind,
     keywords_capture,
     keywords_errors,
@@ -46,6 +47,7 @@ TABLES: tuple[tuple[Keyword, ...], ...] = (
     keywords_capture.KEYWORDS,
     keywords_bind.KEYWORDS,
     keywords_proxy.KEYWORDS,
+    keywords_balance.KEYWORDS,
     keywords_options.KEYWORDS,
     keywords_persistence.KEYWORDS,
     keywords_server.KEYWORDS,

@@ -5,7 +5,7 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
@@ -16,7 +16,12 @@ from mtproxy.base.settings import (
     ProxySettings,
     Settings,
 )
-from mtproxy.config import keywords_auth, keywords_errors, keywords_sticktable
+from mtproxy.config import (
+    keywords_auth,
+    keywords_balance,
+    keywords_errors,
+    keywords_sticktable,
+)
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
@@ -56,6 +61,7 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_balance.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
         _check_binds(ctx, proxy)
@@ -450,7 +456,19 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
         patterns=ctx.patterns,
+        referenced_servers=frozenset(_referenced_servers(ctx, proxies)),
     )
+
+
+def _referenced_servers(
+    ctx: Context, proxies: Sequence[ProxySettings]
+) -> Iterator[tuple[str, str]]:
+    """Servers that something else points at. Names that are made for each request do not count."""
+    for draft, proxy in zip(ctx.proxies, proxies, strict=True):
+        for reference in draft.rules.references:
+            if reference.kind == "server":
+                backend, slash, name = reference.name.rpartition("/")
+                yield (backend if slash else proxy.name), name
 
 
 def has_listener(settings: Settings) -> bool:

@@ -78,6 +78,7 @@ class Acceptor:
     __slots__ = (
         "ctx",
         "gate",
+        "held",
         "max_accept",
         "paused",
         "ready",
@@ -107,6 +108,8 @@ class Acceptor:
         self.spread = spread
         self.ready = 0
         self.paused = False
+        #: paused by order: `resume` does nothing
+        self.held = False
         self.registered = False
         self.tasklet = Tasklet(ctx, self.accept_some, "accept")
         self.tasklet.queue = ctx.urgent
@@ -114,6 +117,8 @@ class Acceptor:
 
     def resume(self) -> None:
         """Accept (again). Stays paused if the kernel refuses to watch the socket."""
+        if self.held:
+            return
         if not self.registered:
             try:
                 self.ctx.epoll.register(self.sock.fileno(), IN | _EXCLUSIVE)

@@ -17,10 +17,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.proxy.balance import ALGORITHMS, Balancer, Picker
+from mtproxy.proxy.balance import SCALE, Balancer, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
-from mtproxy.proxy.queue import BackendQueue, limited_picker
+from mtproxy.proxy.queue import BackendQueue, is_full, limited_picker
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -63,6 +63,7 @@ class BackendShared:
         "name",
         "notify",
         "queue",
+        "scale",
         "servers",
         "settings",
         "side_counters",
@@ -89,7 +90,9 @@ class BackendShared:
             if server.settings.maxconn:
                 self.set_limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
-        self.balancer: Balancer = ALGORITHMS[settings.balance](self.lock, size)
+        self.balancer: Balancer = make_balancer(settings, self.lock)
+        #: what the balancer's weights are in: parts of one
+        self.scale = SCALE if self.balancer.dynamic else 1
         #: how many active and backup servers are usable
         self.active = 0
         self.backup = 0
@@ -100,7 +103,7 @@ class BackendShared:
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Backend] = []
         self.side_counters: list[BackendCounters] = []
-        #: weights of usable servers by position, 0 otherwise and where there is no server
+        #: weights of usable servers by position in 1/scale, 0 otherwise and where there is none
         self._weights = [0] * size
         #: what the balancer was told
         self._effective = [0] * size
@@ -134,7 +137,7 @@ class BackendShared:
 
     def total_weight(self) -> int:
         """The sum of the weights of the servers that get traffic now."""
-        return sum(self._effective)
+        return -(-sum(self._effective) // self.scale)
 
     def down_time(self, now: int) -> int:
         """Milliseconds without a usable server, up to the tick `now`."""
@@ -149,6 +152,7 @@ class BackendShared:
         tid = ctx.tid
         self.lock.take(tid)
         try:
+            self.balancer.move(server.position, server.address)
             was_up, was_active = self.up, self.active
             self._count(server)
             if self.active and was_active:
@@ -181,6 +185,7 @@ class BackendShared:
                 self._weights.append(0)
                 self._effective.append(0)
                 self.balancer.resize(size + 1)
+            self.balancer.put(position, settings)
         finally:
             self.lock.drop(ctx.tid)
         server = ServerState(settings, self, position, ctx.now)
@@ -212,7 +217,7 @@ class BackendShared:
 
     def _count(self, server: ServerState) -> None:
         """Count `server` as usable or not."""
-        weight = server.weight if server.usable else 0
+        weight = server.weight * self.scale if server.usable else 0
         change = bool(weight) - bool(self._weights[server.position])
         self._weights[server.position] = weight
         if server.settings.backup:
@@ -246,7 +251,8 @@ class BackendShared:
         assert self.active == sum(not server.settings.backup for server in usable)
         assert self.backup == sum(server.settings.backup for server in usable)
         for server in self.servers:
-            assert self._weights[server.position] == (server.weight if server.usable else 0)
+            weight = server.weight * self.scale if server.usable else 0
+            assert self._weights[server.position] == weight
             effective = self._effective[server.position]
             assert effective in (0, self._weights[server.position])
             if effective:
@@ -258,12 +264,13 @@ class BackendShared:
 class Backend:
     """One thread's side of a backend. Owner thread only, apart from reading counters.
 
-    `pick(ctx, avoid=None)` chooses a server for a new session and takes it (see `Picker`): the
+    `pick(stream, avoid=None)` chooses a server for a new session and takes it (see `Picker`): the
     caller calls `server.release()` once when the session leaves the server, also when connecting
-    failed. For a retry on another server: release the old one, then `pick(ctx, avoid=old)`.
+    failed. For a retry on another server: release the old one, then `pick(stream, avoid=old)`.
     """
 
     __slots__ = (
+        "_hash_of",
         "counters",
         "errors",
         "last_error",
@@ -301,8 +308,10 @@ class Backend:
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
-        #: the algorithm's own choice, which knows nothing of limits unless it says so
+        self._hash_of: HashOf | None = None
+        #: the algorithm's choice; where servers have limits it may be one that has no slot free
         self.pick_any: Picker
+        #: ... which this one has taken
         self.pick: Picker
         self.rebind()
         #: the `stick` rules; None where there are none
@@ -310,14 +319,21 @@ class Backend:
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
-        balancer = self.shared.balancer
-        self.pick = self.pick_any = balancer.picker(self.slots, self.tid)
-        if self.shared.queue is not None and not balancer.takes_slots:
-            self.pick = limited_picker(self.pick_any, self.shared, self.tid)
+        limited = self.shared.queue is not None
+        self.pick = self.pick_any = self.shared.balancer.picker(
+            self.slots, self.tid, is_full if limited else None, self._hash_of
+        )
+        if limited:
+            self.pick = limited_picker(self.pick_any, self.tid)
 
     def adopt_limit(self, position: int) -> None:
         """A server has got a limit while the program runs."""
         self.slots[position].adopt_limit()
+        self.rebind()
+
+    def set_hash(self, hash_of: HashOf | None) -> None:
+        """How streams are hashed, where the algorithm chooses by a key."""
+        self._hash_of = hash_of
         self.rebind()
 
     def adopt(self, state: ServerState) -> Server:

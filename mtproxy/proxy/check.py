@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
 from mtproxy.net.sockets import bind_source, peer_text, sockaddr
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
 
@@ -87,17 +88,15 @@ class Check:
 
     def interval(self) -> int:
         """Milliseconds to the next check, as the server's health asks for, without spreading."""
-        health = self.server.health
-        assert health is not None
-        settings = self.settings
-        return health.interval(settings.inter, settings.fastinter, settings.downinter)
+        server, settings = self.server, self.settings
+        return server.interval(server.check, settings.inter, settings.fastinter, settings.downinter)
 
     def run(self, ctx: ThreadContext) -> None:
         """Start the check on this thread. Its result comes from the loop of the same thread."""
-        if self.server.maint:
+        if not self.server.check.active:
             self._requeue(ctx)
             return
-        self.server.checking = True
+        self.server.check.in_progress = True
         self._started = ctx.now
         try:
             try:
@@ -181,7 +180,7 @@ class Check:
         self._finish(ctx, status, info)
 
     def _finish(self, ctx: ThreadContext, status: CheckStatus, info: str) -> None:
-        self.server.checking = False
+        self.server.check.in_progress = False
         report_check(self.server, ctx, status, info, ctx.now - self._started)
         self._requeue(ctx)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-_UNKNOWN, _NEUTRAL, _FAILED, _PASSED, _CONDITIONAL = range(5)
+#: what a status means for the server, as the state file numbers it
+UNKNOWN, NEUTRAL, FAILED, PASSED, CONDITIONAL = range(5)
 
 
 class CheckStatus(Enum):
@@ -16,27 +17,27 @@ class CheckStatus(Enum):
     comes with it.
     """
 
-    INI = ("INI", "Initializing", 1, _UNKNOWN)
+    INI = ("INI", "Initializing", 1, UNKNOWN)
     #: a result that leaves everything as it is
-    CHECKED = ("CHECKED", "No status change", 3, _NEUTRAL)
+    CHECKED = ("CHECKED", "No status change", 3, NEUTRAL)
     #: real traffic says so, see `observe`
-    HANA = ("HANA", "Health analyze", 4, _FAILED)
-    SOCKERR = ("SOCKERR", "Socket error", 5, _FAILED)
-    L4OK = ("L4OK", "Layer4 check passed", 6, _PASSED)
-    L4TOUT = ("L4TOUT", "Layer4 timeout", 7, _FAILED)
-    L4CON = ("L4CON", "Layer4 connection problem", 8, _FAILED)
-    L6OK = ("L6OK", "Layer6 check passed", 9, _PASSED)
-    L6TOUT = ("L6TOUT", "Layer6 timeout", 10, _FAILED)
-    L6RSP = ("L6RSP", "Layer6 invalid response", 11, _FAILED)
-    L7TOUT = ("L7TOUT", "Layer7 timeout", 12, _FAILED)
-    L7RSP = ("L7RSP", "Layer7 invalid response", 13, _FAILED)
-    L7OK = ("L7OK", "Layer7 check passed", 15, _PASSED)
+    HANA = ("HANA", "Health analyze", 4, FAILED)
+    SOCKERR = ("SOCKERR", "Socket error", 5, FAILED)
+    L4OK = ("L4OK", "Layer4 check passed", 6, PASSED)
+    L4TOUT = ("L4TOUT", "Layer4 timeout", 7, FAILED)
+    L4CON = ("L4CON", "Layer4 connection problem", 8, FAILED)
+    L6OK = ("L6OK", "Layer6 check passed", 9, PASSED)
+    L6TOUT = ("L6TOUT", "Layer6 timeout", 10, FAILED)
+    L6RSP = ("L6RSP", "Layer6 invalid response", 11, FAILED)
+    L7TOUT = ("L7TOUT", "Layer7 timeout", 12, FAILED)
+    L7RSP = ("L7RSP", "Layer7 invalid response", 13, FAILED)
+    L7OK = ("L7OK", "Layer7 check passed", 15, PASSED)
     #: the server serves whom it knows and wants nobody else
-    L7OKC = ("L7OKC", "Layer7 check conditionally passed", 16, _CONDITIONAL)
-    L7STS = ("L7STS", "Layer7 wrong status", 17, _FAILED)
-    PROCERR = ("PROCERR", "External check error", 18, _FAILED)
-    PROCTOUT = ("PROCTOUT", "External check timeout", 19, _FAILED)
-    PROCOK = ("PROCOK", "External check passed", 20, _PASSED)
+    L7OKC = ("L7OKC", "Layer7 check conditionally passed", 16, CONDITIONAL)
+    L7STS = ("L7STS", "Layer7 wrong status", 17, FAILED)
+    PROCERR = ("PROCERR", "External check error", 18, FAILED)
+    PROCTOUT = ("PROCTOUT", "External check timeout", 19, FAILED)
+    PROCOK = ("PROCOK", "External check passed", 20, PASSED)
 
     code: str
     description: str
@@ -46,6 +47,8 @@ class CheckStatus(Enum):
     passed: bool
     #: a success that asks for no new sessions
     conditional: bool
+    #: a check ended with it
+    finished: bool
     #: logs and statistics show the code that the application gave
     has_code: bool
 
@@ -55,6 +58,7 @@ class CheckStatus(Enum):
         self.number = number
         self.result = result
         # plain attributes: they are asked for at each check
-        self.passed = result >= _PASSED
-        self.conditional = result == _CONDITIONAL
+        self.passed = result >= PASSED
+        self.conditional = result == CONDITIONAL
+        self.finished = result != UNKNOWN
         self.has_code = number > 14

@@ -23,6 +23,10 @@ class Health:
         self.value = rise
 
     @property
+    def top(self) -> int:
+        return self.rise + self.fall - 1
+
+    @property
     def up(self) -> bool:
         return self.value >= self.rise
 
@@ -65,12 +69,15 @@ class Health:
 
     def text(self) -> str:
         """How far it is, as in "Health check for server ... status: 2/3 UP."."""
-        if self.up:
-            return f"{self.value - self.rise + 1}/{self.fall} UP"
-        return f"{self.value}/{self.rise} DOWN"
+        return f"{self.progress(up=self.up)} {'UP' if self.up else 'DOWN'}"
+
+    def progress(self, *, up: bool) -> str:
+        """How far it is, for a server that is up or down for whatever reason: "2/3"."""
+        if up:
+            return f"{self.value - self.rise + 1}/{self.fall}"
+        return f"{self.value}/{self.rise}"
 
     def status(self) -> str:
-        """The status column of `show stat`: "UP", "UP 2/3", "DOWN 1/2", "DOWN"."""
-        if self.up:
-            return "UP" if self.full else f"UP {self.value - self.rise + 1}/{self.fall}"
-        return f"DOWN {self.value}/{self.rise}" if self.value else "DOWN"
+        """As a status: "UP", "UP 2/3", "DOWN 1/2", "DOWN"."""
+        word = "UP" if self.up else "DOWN"
+        return word if self.full else f"{word} {self.progress(up=self.up)}"

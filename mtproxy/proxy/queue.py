@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: removed entries that a queue's heap may hold beside the same number of live ones
 _SLACK = 64
+#: how often a server is looked for whose last slot another thread has just taken
+_RACES = 4
 
 
 class Joined(Enum):
@@ -394,42 +396,29 @@ class BackendQueue:
                     assert not (room and self.waiting.length), "the same in the backend's queue"
 
 
-def limited_picker(pick: Picker, backend: BackendShared, tid: int) -> Picker:
-    """`pick` where servers have limits: what it returns is taken with its slot, None means that no
-    server has one free (or none is usable).
+def is_full(server: Server) -> bool:
+    """What algorithms ask before they choose a server. A hint, as everything without the lock."""
+    limit = server.limit
+    return limit is not None and not limit.has_room
 
-    A server that is full has had its turn, as in HAProxy. An algorithm that binds requests to
-    servers (`Balancer.binds`) is asked once: who finds its server full waits for that one.
+
+def limited_picker(pick: Picker, tid: int) -> Picker:
+    """`pick` where servers have limits: what it returns is taken with its slot; None means that no
+    server may be chosen, or that the one that is chosen has no slot free.
     """
-    binds = backend.balancer.binds
-    queue = backend.queue
-    assert queue is not None
 
-    def pick_free(ctx: ThreadContext, avoid: Server | None = None) -> Server | None:
-        server = pick(ctx, avoid)
-        if server is None:
-            return None
-        limit = server.limit
-        if limit is None or limit.try_take(tid):
-            return server
-        if binds:
+    def pick_free(stream: Any, avoid: Server | None = None) -> Server | None:
+        for _ in range(_RACES):
+            server = pick(stream, avoid)
+            if server is None:
+                return None
+            limit = server.limit
+            if limit is None or limit.try_take(tid):
+                return server
             server.untake()
-            return None
-        full = [server]
-        found: Server | None = None
-        if queue.some_room():
-            for _ in range(2 * len(backend.servers)):
-                server = pick(ctx, server)
-                if server is None:
-                    break
-                limit = server.limit
-                if limit is None or limit.try_take(tid):
-                    found = server
-                    break
-                full.append(server)
-        for server in full:
-            server.untake()
-        return found
+            if not limit.has_room:
+                return None
+        return None
 
     return pick_free
 

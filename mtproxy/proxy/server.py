@@ -14,11 +14,22 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.proxy.checkstatus import CheckStatus as CheckStatus  # noqa: PLC0414  # known by both
+from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
-from mtproxy.proxy.health import Health
 from mtproxy.proxy.load import Load
 from mtproxy.proxy.queue import releaser
+from mtproxy.proxy.states import (
+    CMAINT,
+    DRAIN,
+    FMAINT,
+    IDRAIN,
+    IMAINT,
+    MAINT,
+    RMAINT,
+    RUNNING,
+    STARTING,
+    STOPPED,
+)
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -40,36 +51,35 @@ MOST_PERMITS = 1 << 16
 class ServerState:
     """One server as all threads see it.
 
-    `usable` says whether new sessions may be balanced to it: up (or not checked), neither in
-    maintenance nor draining, weight above 0.
+    Its operational `state` and its administrative flags `admin` are HAProxy's (proxy/states.py); in
+    maintenance the state is STOPPED. Only proxy/transitions.py changes them.
     """
 
     __slots__ = (
         "address",
+        "admin",
+        "agent",
         "backend",
-        "check_code",
-        "check_duration",
-        "check_info",
-        "check_status",
-        "checking",
+        "check",
         "down_ms",
         "down_transitions",
-        "drain",
         "epoch",
         "failed_checks",
-        "health",
+        "failed_hana",
+        "full_name",
         "id",
         "idle_permits",
         "last_change",
         "limit",
         "lock",
-        "maint",
         "name",
         "position",
         "settings",
         "side_counters",
         "sides",
-        "unresolved",
+        "state",
+        "track",
+        "trackers",
         "weight",
     )
 
@@ -81,17 +91,36 @@ class ServerState:
         #: index in the backend's tuple of servers, from 0
         self.position = position
         self.name = settings.name
+        #: "backend/server"
+        self.full_name = f"{backend.name}/{settings.name}"
         self.id = settings.id
         self.address = settings.address
         self.lock = Lock(LockLabel.SERVER)
         self.weight = settings.weight
-        self.maint = settings.disabled or settings.unresolved
-        #: in maintenance because its name has no address
-        self.unresolved = settings.unresolved
-        self.drain = False
-        check = settings.check
-        #: None: not checked, hence up as long as it is not in maintenance
-        self.health = None if check is None else Health(check.rise, check.fall)
+        #: administrative flags
+        self.admin = 0
+        #: the health check; of a server that is not checked it is never `enabled`
+        self.check = CheckState(
+            settings.rise if settings.check is None else settings.check.rise,
+            settings.fall if settings.check is None else settings.check.fall,
+            configured=settings.check is not None,
+        )
+        #: the agent check, likewise
+        self.agent = CheckState(1, 1, configured=False, is_agent=True)
+        if settings.disabled:
+            self.admin |= CMAINT | FMAINT
+            self.check.paused = True
+        if settings.unresolved:
+            self.admin |= RMAINT
+            self.check.paused |= self.check.enabled
+        if self.admin & MAINT:
+            self.check.health.value = 0
+        #: operational state
+        self.state = STOPPED if self.admin & MAINT else RUNNING
+        #: the server whose state this one follows (`track`), and those that follow this one. Set
+        #: before the threads start, then only read
+        self.track: ServerState | None = None
+        self.trackers: list[ServerState] = []
         #: `pool-max-conn`: an item for each idle connection that may still be kept, on any thread.
         #: Taking one is atomic, so no two threads keep the last one. None: no limit.
         self.idle_permits: deque[None] | None = None
@@ -101,7 +130,7 @@ class ServerState:
         self.limit: ServerLimit | None = None
         #: grows whenever idle connections to the server must not be used any more
         self.epoch = 0
-        #: tick of the last change between up, down, maintenance and drain
+        #: tick of the last change between up, down, stopping, maintenance and drain
         self.last_change = now
         #: time spent down before `last_change`, in ms
         self.down_ms = 0
@@ -109,27 +138,52 @@ class ServerState:
         self.down_transitions = 0
         #: failed checks while it was not yet down
         self.failed_checks = 0
-        self.check_status = CheckStatus.INI
-        #: whether a check is under way; written by the thread that runs it
-        self.checking = False
-        #: what the application answered the last check, 0: nothing
-        self.check_code = 0
-        #: of the last check, in ms; -1 before the first
-        self.check_duration = -1
-        #: why the last check failed ("Connection refused"), or ""
-        self.check_info = ""
+        #: how often traffic showed so many errors that `on-error` was done (`observe`)
+        self.failed_hana = 0
         #: every thread's own side; appended to at start-up, then only read
         self.sides: list[Server] = []
         self.side_counters: list[ServerCounters] = []
 
     @property
+    def maint(self) -> bool:
+        """In maintenance, for whatever reason."""
+        return self.admin & MAINT != 0
+
+    @property
+    def drain(self) -> bool:
+        """No new sessions but those bound to it; means nothing in maintenance."""
+        return self.admin & DRAIN != 0
+
+    @property
     def running(self) -> bool:
-        """Up or not checked, and not in maintenance."""
-        return not self.maint and (self.health is None or self.health.up)
+        """Up (or not checked), and not in maintenance: those bound to the server may use it."""
+        return self.state != STOPPED
 
     @property
     def usable(self) -> bool:
-        return self.weight > 0 and not self.drain and self.running
+        """Whether new sessions may be balanced to it."""
+        return (
+            self.weight > 0
+            and self.state in (RUNNING, STARTING)
+            and not self.admin & (MAINT | DRAIN)
+        )
+
+    @property
+    def checked_one(self) -> ServerState:
+        """The server at the end of the chain of tracked ones; itself if it tracks none."""
+        server = self
+        while server.track is not None:
+            server = server.track
+        return server
+
+    def interval(self, check: CheckState, inter: int, fast: int | None, down: int | None) -> int:
+        """Milliseconds to the next check (manual 5.2, table at `inter`)."""
+        value = check.health.value
+        if check.configured and value == check.health.top:
+            return inter
+        if self.state == STOPPED and not value:
+            return inter if down is None else down
+        return inter if fast is None else fast
 
     def down_time(self, now: int) -> int:
         """Milliseconds that the server was down or in maintenance, up to the tick `now`."""
@@ -138,6 +192,20 @@ class ServerState:
     def sessions(self) -> int:
         """Sessions on the server now, over all threads; not exact while they come and go."""
         return sum([counters.conn_cur for counters in self.side_counters])
+
+    def _check(self) -> None:
+        """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
+        if self.maint:
+            assert self.state == STOPPED
+            assert not self.check.enabled or self.check.paused
+        for check in (self.check, self.agent):
+            assert 0 <= check.health.value <= check.health.top
+            assert check.configured or not check.enabled
+        if self.track is not None:
+            assert bool(self.admin & IMAINT) == self.track.maint
+            assert bool(self.admin & IDRAIN) == self.track.drain
+            if not self.maint and self.track.state == STOPPED:
+                assert self.state == STOPPED
 
 
 class Server:

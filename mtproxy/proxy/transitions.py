@@ -1,19 +1,87 @@
-"""Changes of a server's state: by a health check's result, by the operator.
+"""Changes of a server's state: by a check's result, by the operator, by the server that it tracks.
 
 Any thread may call these functions; `ctx` is the caller's own. Each changes the ServerState under
-its SERVER lock, then has the backend recount its usable servers (LBPRM lock), then reports with no
-lock held. The messages are HAProxy's, word for word and level for level, verified against 2.6.
+its SERVER lock. Then, with no lock held, it has the backend recount its usable servers (LBPRM
+lock), calls `_after_change`, reports, and lets the servers that track this one follow: each reads
+what it tracks under its own lock, so that the later of two changes is seen by all. The messages are
+HAProxy's, word for word and level for level, verified against 2.6.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.checkstate import CheckState
+from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import (
+    DRAIN,
+    FDRAIN,
+    FMAINT,
+    IDRAIN,
+    IMAINT,
+    MAINT,
+    RMAINT,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+)
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
+
+#: longest description of a check's result that is kept, in characters
+MOST_INFO = 127
+
+
+@dataclass(slots=True)
+class Change:
+    """What one change did to a server; filled under its lock, read afterwards."""
+
+    was_state: int
+    was_admin: int
+    was_usable: bool
+    state: int = 0
+    admin: int = 0
+    usable: bool = False
+    #: severity, text, and whether the numbers of servers and sessions follow
+    messages: list[tuple[int, str, bool]] = field(default_factory=list)
+
+    @property
+    def stopped(self) -> bool:
+        """The server went down or into maintenance."""
+        return self.was_state != STOPPED and self.state == STOPPED
+
+    @property
+    def started(self) -> bool:
+        """It came up: from down, from maintenance, or because it takes new sessions again."""
+        return self.state in (STARTING, RUNNING) and self.was_state in (STOPPED, STOPPING)
+
+    @property
+    def left(self) -> bool:
+        """It takes no new sessions any more: down, maintenance, drain, stopping, no weight."""
+        return self.was_usable and not self.usable
+
+
+def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> int:
+    """What has to happen because a server's state has changed: the one place for it.
+
+    Called once per change, with no lock held, on the thread that made it, after the backend has
+    recounted its servers and before the change is reported. `server` may have changed again
+    meanwhile, `change` tells what this change did. Returns how many queued requests were moved,
+    which the report tells.
+    """
+    queue = server.backend.queue
+    if queue is None:
+        return 0
+    if change.stopped:
+        return queue.redistribute(server, ctx.tid)
+    if change.left:
+        return 0
+    return queue.settle(server, ctx.tid)
 
 
 def report_check(
@@ -23,122 +91,151 @@ def report_check(
     info: str,
     duration: int,
     code: int = 0,
+    *,
+    agent: bool = False,
 ) -> None:
-    """Enter the result of a health check: `info` says more about it, `duration` is in ms, `code`
-    is what the application answered.
+    """Enter the result of a health check, or of an agent check.
 
-    Ignored while the server is in maintenance, as it may have been put there meanwhile.
+    `info` says why it failed or what was found, `duration` is in ms, `code` counts if
+    `status.has_code`. Ignored while such checks are switched off or held by maintenance, as that
+    may have happened meanwhile.
     """
-    health = server.health
-    assert health is not None
+    check = server.agent if agent else server.check
+    settings = server.backend.settings
+    log_checks = "log-health-checks" in settings.options
+    message = ""
     server.lock.take(ctx.tid)
     try:
-        if server.maint:
+        if not check.active:
             return
-        was_up = health.up
-        moved = health.passed() if status.passed else health.failed()
-        worth_logging = moved or status is not server.check_status
-        server.check_status = status
-        server.check_info = info
-        server.check_code = code
-        server.check_duration = duration
-        up = health.up
-        progress = health.text()
-        if moved and not status.passed:
-            server.failed_checks += 1
-        if up != was_up:
-            _turned(server, ctx, was_running=was_up)
+        before = check.status
+        check.info = info[:MOST_INFO]
+        check.status = status
+        check.code = code
+        check.duration = duration
+        if status.result != UNKNOWN:
+            check.result = status.result
+        moved = _count(server, check, status)
+        if log_checks and (moved or status is not before):
+            message = _check_message(server, check)
+        change = _begin(server)
+        _conclude(server, ctx, check, change, "" if log_checks or server.track else check.outcome())
+        _end(server, change)
     finally:
         server.lock.drop(ctx.tid)
-
-    reason = f", reason: {status.description}"
-    if status.has_code:
-        reason += f", code: {code}"
-    if info:
-        reason += f', info: "{_printable(info)}"'
-    reason += f", check duration: {duration}ms"
-    if worth_logging and "log-health-checks" in server.backend.settings.options:
-        if not server.weight and up:
-            progress = progress.replace("UP", "DRAIN")
-        which = "backup server" if server.settings.backup else "server"
-        outcome = "succeeded" if status.passed else "failed"
-        if status.conditional:
-            outcome = "conditionally succeeded"
-        server.backend.notify(
-            ctx,
-            NOTICE,
-            f"Health check for {which} {server.backend.name}/{server.name} {outcome}{reason}, "
-            f"status: {progress}.",
-        )
-        reason = ""
-    if up != was_up:
-        _announce_turn(server, ctx, up, reason)
+    if message:
+        server.backend.notify(ctx, NOTICE, message)
+    _follow_up(server, ctx, change)
 
 
-def _printable(info: str) -> str:
-    """Text of a server's for a log line: what could end it, or its quotes, is written as &#N;."""
-    if info.isascii() and info.isprintable() and '"' not in info:
-        return info
-    data = info.encode("utf-8", "surrogateescape")
-    return "".join([chr(c) if 32 <= c < 127 and c != 34 else f"&#{c};" for c in data])
-
-
-def set_health(server: ServerState, ctx: ThreadContext, up: bool) -> bool:
-    """Force the health of a checked server, until the next checks say otherwise.
-
-    Returns False, and does nothing, if the server is not checked.
-    """
-    health = server.health
-    if health is None:
+def _count(server: ServerState, check: CheckState, status: CheckStatus) -> bool:
+    """Count a result for the check's health; whether that moved. SERVER lock held."""
+    if status.passed:
+        return check.health.passed()
+    if status.result != FAILED or (check.is_agent and not status.has_code):
+        # an agent that cannot be asked says nothing about the server
         return False
+    moved = check.health.failed()
+    server.failed_checks += moved
+    return moved
+
+
+def _check_message(server: ServerState, check: CheckState) -> str:
+    kind = "Agent" if check.is_agent else "Health"
+    which = "backup server" if server.settings.backup else "server"
+    outcome = "succeeded" if check.result >= PASSED else "failed"
+    if check.result == CONDITIONAL:
+        outcome = f"conditionally {outcome}"
+    progress = check.health.text()
+    if not server.weight and check.health.up:
+        progress = progress.replace("UP", "DRAIN")
+    return (
+        f"{kind} check for {which} {server.full_name} {outcome}{check.outcome()}, "
+        f"status: {progress}."
+    )
+
+
+def _conclude(
+    server: ServerState, ctx: ThreadContext, check: CheckState, change: Change, reason: str
+) -> None:
+    """Bring the server into the state that the check's last result asks for. SERVER lock held."""
+    if check.result == FAILED:
+        if not check.health.value and not (
+            check.is_agent and check.status is not CheckStatus.L7STS
+        ):
+            _stop(server, ctx, change, reason)
+        return
+    if check.result < PASSED or server.maint or not _may_run(server):
+        return
+    if check.result == CONDITIONAL and not check.is_agent:
+        _stopping(server, ctx, change, reason)
+    elif not check.is_agent or server.state != STOPPING:
+        # an agent does not end what the health check began
+        _run(server, ctx, change, reason)
+
+
+def _may_run(server: ServerState) -> bool:
+    """Whether neither checks nor the tracked server hold it down."""
+    track = server.track
+    return not (
+        (track is not None and track.state == STOPPED) or server.check.down or server.agent.down
+    )
+
+
+def set_health(server: ServerState, ctx: ThreadContext, state: int, *, agent: bool = False) -> None:
+    """Force what the health (or agent) check has found, until the next checks say otherwise.
+
+    `state` is RUNNING, STOPPING or STOPPED. Does not end maintenance. Not for servers that track
+    another.
+    """
+    assert server.track is None or agent
+    check = server.agent if agent else server.check
+    reason = ", changed from CLI"
     server.lock.take(ctx.tid)
     try:
-        was_up = health.up
-        if up:
-            health.value = health.rise + health.fall - 1
+        change = _begin(server)
+        check.health.value = check.health.top if state else 0
+        if state == STOPPED:
+            _stop(server, ctx, change, reason)
+        elif state == STOPPING:
+            _stopping(server, ctx, change, reason)
         else:
-            health.value = 0
-        turned = up != was_up and not server.maint
-        if turned:
-            _turned(server, ctx, was_running=was_up)
+            _run(server, ctx, change, reason)
+        _end(server, change)
     finally:
         server.lock.drop(ctx.tid)
-    if turned:
-        _announce_turn(server, ctx, up, ", changed from CLI")
-    return True
+    _follow_up(server, ctx, change)
 
 
 def set_maint(server: ServerState, ctx: ThreadContext) -> None:
     """Put the server into maintenance: no new sessions, no checks. Ends a drain."""
-    server.lock.take(ctx.tid)
-    try:
-        if server.maint:
-            return
-        was_running, was_draining = server.running, server.drain
-        server.maint = True
-        server.drain = False
-        if was_running:
-            _turned(server, ctx, was_running=True)
-    finally:
-        server.lock.drop(ctx.tid)
-    lost = server.backend.update(server, ctx)
-    if was_running:
-        text = f"{_title(server)} is going DOWN for maintenance. {_left(server)}"
-        server.backend.notify(ctx, NOTICE if was_draining else ALERT, text)
-    else:
-        text = f"{_title(server)} was DOWN and now enters maintenance."
-        server.backend.notify(ctx, NOTICE, text)
-    _announce_loss(server, ctx, lost)
+    set_flag(server, ctx, FMAINT)
+    clear_flag(server, ctx, FDRAIN)
 
 
 def set_ready(server: ServerState, ctx: ThreadContext) -> None:
-    """End maintenance and drain. A checked server is then up until its first failed check."""
-    _admit(server, ctx, drain=False)
+    """End forced maintenance and drain; a checked server is then up until its first failed check.
+
+    What is inherited from a tracked server stays.
+    """
+    clear_flag(server, ctx, FDRAIN)
+    clear_flag(server, ctx, FMAINT)
 
 
 def set_drain(server: ServerState, ctx: ThreadContext) -> None:
     """No new balanced sessions, but checks and persistent sessions go on. Ends maintenance."""
-    _admit(server, ctx, drain=True)
+    set_flag(server, ctx, FDRAIN)
+    clear_flag(server, ctx, FMAINT)
+
+
+def set_flag(server: ServerState, ctx: ThreadContext, flag: int, cause: str = "") -> None:
+    """Set one administrative flag; nothing if it is set. `cause` explains it in the logs."""
+    _change_flags(server, ctx, flag, 0, cause)
+
+
+def clear_flag(server: ServerState, ctx: ThreadContext, flag: int) -> None:
+    """Clear one administrative flag; nothing if it is not set."""
+    _change_flags(server, ctx, 0, flag, "")
 
 
 def set_weight(server: ServerState, ctx: ThreadContext, weight: int) -> None:
@@ -146,98 +243,285 @@ def set_weight(server: ServerState, ctx: ThreadContext, weight: int) -> None:
     if not 0 <= weight <= 256:
         raise ValueError(f"weight {weight} is not within 0..256")
     server.lock.take(ctx.tid)
-    server.weight = weight
-    server.lock.drop(ctx.tid)
-    _announce_loss(server, ctx, server.backend.update(server, ctx))
-
-
-def _admit(server: ServerState, ctx: ThreadContext, drain: bool) -> None:
-    """Leave maintenance, if in it, and enter or leave drain."""
-    server.lock.take(ctx.tid)
     try:
-        was_maint, was_draining = server.maint, server.drain
-        if was_maint:
-            if server.health is not None:
-                server.health.restart()
-            server.maint = server.unresolved = False
-            _turned(server, ctx, was_running=False)
-        elif was_draining != drain:
-            _turned(server, ctx, was_running=server.running, still_running=server.running)
-        server.drain = drain
-        running = server.running
+        change = _begin(server)
+        server.weight = weight
+        _remark_drain(server, change)
+        _end(server, change)
     finally:
         server.lock.drop(ctx.tid)
-    if not was_maint and was_draining == drain:
-        return
-    lost = server.backend.update(server, ctx)
-    notify = server.backend.notify
-    title = _title(server)
-    if was_maint:
-        goal = "DRAIN" if drain else "READY"
-        notify(ctx, NOTICE, f"{title} is UP/{goal} (leaving forced maintenance).")
-        if drain:
-            notify(ctx, NOTICE, f"{title} remains in forced drain mode.")
-    elif drain:
-        counts = _online(server) if running else _left(server)
-        notify(ctx, NOTICE, f"{title} enters drain state. {counts}")
-    else:
-        notify(ctx, NOTICE, f"{title} is {'UP' if running else 'DOWN'} (leaving forced drain).")
-    _announce_loss(server, ctx, lost)
+    _follow_up(server, ctx, change, even_if_same=True)
 
 
-def _turned(
-    server: ServerState, ctx: ThreadContext, *, was_running: bool, still_running: bool = False
+def enable_check(server: ServerState, ctx: ThreadContext, on: bool, *, agent: bool = False) -> bool:
+    """Switch the health (or agent) check on or off, which changes no state by itself.
+
+    Returns False, and does nothing, if one is to be switched on that is not configured.
+    """
+    check = server.agent if agent else server.check
+    if on and not check.configured:
+        return False
+    server.lock.take(ctx.tid)
+    check.enabled = on
+    server.lock.drop(ctx.tid)
+    return True
+
+
+def end_slowstart(server: ServerState, ctx: ThreadContext) -> None:
+    """The time of slow start is over: STARTING becomes RUNNING, which HAProxy reports once more."""
+    server.lock.take(ctx.tid)
+    try:
+        change = _begin(server)
+        if server.state == STARTING:
+            _turn(server, ctx, change, RUNNING)
+            _say(server, change, NOTICE, f"is UP{_via(server, '')}", counts=True)
+            _remark_drain(server, change)
+        _end(server, change)
+    finally:
+        server.lock.drop(ctx.tid)
+    _follow_up(server, ctx, change)
+
+
+def follow(server: ServerState, ctx: ThreadContext) -> None:
+    """Bring a server that tracks another into line with that one. The caller holds no lock."""
+    track = server.track
+    assert track is not None
+    moved = True
+    while moved:
+        server.lock.take(ctx.tid)
+        try:
+            change = _begin(server)
+            admin, state = track.admin, track.state
+            flags = server.admin & ~(IMAINT | IDRAIN)
+            if bool(admin & MAINT) != bool(server.admin & IMAINT):
+                _administer(server, ctx, change, server.admin ^ IMAINT, "")
+            elif bool(admin & DRAIN) != bool(server.admin & IDRAIN):
+                _administer(server, ctx, change, server.admin ^ IDRAIN, "")
+            elif flags & MAINT or admin & MAINT:
+                pass
+            elif state == STOPPED:
+                _stop(server, ctx, change, "")
+            elif not _may_run(server):
+                pass
+            elif state == STOPPING:
+                _stopping(server, ctx, change, "")
+            else:
+                _run(server, ctx, change, "")
+            _end(server, change)
+        finally:
+            server.lock.drop(ctx.tid)
+        moved = (change.was_state, change.was_admin) != (change.state, change.admin)
+        _follow_up(server, ctx, change)
+
+
+def _change_flags(
+    server: ServerState, ctx: ThreadContext, to_set: int, to_clear: int, cause: str
 ) -> None:
-    """Note the time of a change, and what follows from going down. SERVER lock held."""
+    server.lock.take(ctx.tid)
+    try:
+        admin = (server.admin | to_set) & ~to_clear
+        if admin == server.admin:
+            return
+        change = _begin(server)
+        _administer(server, ctx, change, admin, cause)
+        _end(server, change)
+    finally:
+        server.lock.drop(ctx.tid)
+    _follow_up(server, ctx, change)
+
+
+# What follows up to _follow_up is called with the SERVER lock held.
+
+
+def _begin(server: ServerState) -> Change:
+    return Change(server.state, server.admin, server.usable)
+
+
+def _end(server: ServerState, change: Change) -> None:
+    change.state, change.admin, change.usable = server.state, server.admin, server.usable
+
+
+def _stop(server: ServerState, ctx: ThreadContext, change: Change, reason: str) -> None:
+    """Down, unless it is that or in maintenance."""
+    if server.maint or server.state == STOPPED:
+        return
+    expected = server.state == STOPPING or server.drain
+    _turn(server, ctx, change, STOPPED)
+    text = f"is DOWN{_via(server, reason)}"
+    _say(server, change, NOTICE if expected else ALERT, text, counts=True)
+    _remark_drain(server, change)
+
+
+def _stopping(server: ServerState, ctx: ThreadContext, change: Change, reason: str) -> None:
+    """No new sessions, unless it is like that or in maintenance."""
+    if server.maint or server.state == STOPPING:
+        return
+    _turn(server, ctx, change, STOPPING)
+    _say(server, change, NOTICE, f"is stopping{_via(server, reason)}", counts=True)
+    _remark_drain(server, change)
+
+
+def _run(server: ServerState, ctx: ThreadContext, change: Change, reason: str) -> None:
+    """Up, unless it is that or in maintenance."""
+    if server.maint or server.state in (STARTING, RUNNING):
+        return
+    _turn(server, ctx, change, STARTING if server.settings.slowstart else RUNNING)
+    _say(server, change, NOTICE, f"is UP{_via(server, reason)}", counts=True)
+    _remark_drain(server, change)
+
+
+def _administer(
+    server: ServerState, ctx: ThreadContext, change: Change, admin: int, cause: str
+) -> None:
+    """Make `admin` the administrative flags: one flag is another than before."""
+    was = server.admin
+    cause = f" ({cause})" if cause else ""
+    if not was & MAINT and admin & MAINT:
+        _enter_maint(server, ctx, change, admin, cause)
+    elif was & MAINT and not admin & MAINT:
+        server.admin = admin
+        _leave_maint(server, ctx, change, was)
+        _remark_drain(server, change)
+    elif was & MAINT:
+        server.admin = admin
+        _remain_in_maint(server, change, was)
+    elif not was & DRAIN and admin & DRAIN:
+        server.admin = admin
+        via = "" if admin & FDRAIN else _via(server, "")
+        _turn(server, ctx, change, server.state)
+        _say(server, change, NOTICE, f"enters drain state{cause}{via}", counts=True)
+    elif was & DRAIN and not admin & DRAIN:
+        server.admin = admin
+        _turn(server, ctx, change, server.state)
+        word = "UP" if server.running else "DOWN"
+        _say(server, change, NOTICE, f"is {word} (leaving forced drain)")
+    else:
+        server.admin = admin
+        _remark_drain(server, change)
+
+
+def _enter_maint(
+    server: ServerState, ctx: ThreadContext, change: Change, admin: int, cause: str
+) -> None:
+    if server.check.enabled:
+        server.check.paused = True
+        server.check.health.value = 0
+    via = "" if admin & FMAINT else _via(server, "")
+    expected = server.state == STOPPING or server.drain
+    server.admin = admin
+    if server.state == STOPPED:
+        _say(server, change, NOTICE, f"was DOWN and now enters maintenance{cause}{via}")
+        return
+    server.check.health.value = 0
+    _turn(server, ctx, change, STOPPED)
+    text = f"is going DOWN for maintenance{cause}{via}"
+    _say(server, change, NOTICE if expected else ALERT, text, counts=True)
+
+
+def _leave_maint(server: ServerState, ctx: ThreadContext, change: Change, was: int) -> None:
+    if server.check.enabled:
+        server.check.paused = False
+        server.check.health.restart()
+    if _may_run(server):
+        if server.track is not None and server.track.state == STOPPING:
+            _turn(server, ctx, change, STOPPING)
+        else:
+            _turn(server, ctx, change, STARTING if server.settings.slowstart else RUNNING)
+    goal = f"{'UP' if server.running else 'DOWN'}/{'DRAIN' if server.drain else 'READY'}"
+    if was & IMAINT:
+        _say(server, change, NOTICE, f"is {goal} (leaving maintenance)")
+    elif was & RMAINT:
+        name = server.settings.hostname
+        _say(server, change, NOTICE, f"('{name}') is {goal} (resolves again)")
+    else:
+        _say(server, change, NOTICE, f"is {goal} (leaving forced maintenance)")
+
+
+def _remain_in_maint(server: ServerState, change: Change, was: int) -> None:
+    gone = was & ~server.admin
+    via = _via(server, "")
+    if gone & FMAINT:
+        text = f"is leaving forced maintenance but remains in maintenance{via}"
+    elif gone & RMAINT:
+        name = server.settings.hostname
+        text = f"('{name}') resolves again but remains in maintenance{via}"
+    elif gone & IMAINT:
+        text = "remains in forced maintenance"
+    else:
+        return
+    _say(server, change, NOTICE, text)
+
+
+def _remark_drain(server: ServerState, change: Change) -> None:
+    """HAProxy says that a server is still draining after anything else has changed."""
+    if server.maint or not server.drain:
+        return
+    if server.admin & FDRAIN:
+        _say(server, change, NOTICE, "remains in forced drain mode")
+    else:
+        via = _via(server, "")
+        text = f"is leaving forced drain but remains in drain mode{via}"
+        _say(server, change, NOTICE, text)
+
+
+def _turn(server: ServerState, ctx: ThreadContext, change: Change, state: int) -> None:
+    """Enter a state; note the time, and what follows from going down."""
     now = ctx.now
-    if not was_running:
+    if change.was_state == STOPPED:
         server.down_ms += now - server.last_change
-    elif not still_running:
+    elif state == STOPPED:
         # threads drop their idle connections when they see the new epoch
         server.epoch += 1
         server.down_transitions += 1
+    server.state = state
     server.last_change = now
 
 
-def _announce_turn(server: ServerState, ctx: ThreadContext, up: bool, reason: str) -> None:
-    """Recount and report a server that went up or down for `reason`."""
-    lost = server.backend.update(server, ctx)
-    notify = server.backend.notify
-    draining = server.drain
-    title = _title(server)
-    if up:
-        notify(ctx, NOTICE, f"{title} is UP{reason}. {_online(server)}")
-    else:
-        text = f"{title} is DOWN{reason}. {_left(server)}"
-        notify(ctx, NOTICE if draining else ALERT, text)
-    if draining:
-        notify(ctx, NOTICE, f"{title} remains in forced drain mode.")
-    _announce_loss(server, ctx, lost)
+def _via(server: ServerState, reason: str) -> str:
+    """The reason; without one, the server that this one follows."""
+    if not reason and server.track is not None:
+        return f" via {server.track.full_name}"
+    return reason
 
 
-def _announce_loss(server: ServerState, ctx: ThreadContext, lost: bool) -> None:
-    if lost:
-        backend = server.backend
-        backend.notify(ctx, EMERG, f"backend {backend.name} has no server available!")
+def _say(
+    server: ServerState, change: Change, severity: int, text: str, *, counts: bool = False
+) -> None:
+    prefix = "Backup Server" if server.settings.backup else "Server"
+    change.messages.append((severity, f"{prefix} {server.full_name} {text}", counts))
 
 
-def _title(server: ServerState) -> str:
-    prefix = "Backup " if server.settings.backup else ""
-    return f"{prefix}Server {server.backend.name}/{server.name}"
-
-
-def _counts(server: ServerState, word: str) -> str:
+def _follow_up(
+    server: ServerState, ctx: ThreadContext, change: Change, *, even_if_same: bool = False
+) -> None:
+    """What follows from a change. No lock held."""
+    same = (change.was_state, change.was_admin) == (change.state, change.admin)
+    if same and not even_if_same:
+        return
     backend = server.backend
+    lost = backend.update(server, ctx)
+    moved = _after_change(server, ctx, change)
+    for severity, text, counts in change.messages:
+        numbers = _numbers(server, change, moved) if counts else ""
+        backend.notify(ctx, severity, f"{text}.{numbers}")
+    if lost:
+        backend.notify(ctx, EMERG, f"backend {backend.name} has no server available!")
+    if not same:
+        for tracker in server.trackers:
+            follow(tracker, ctx)
+
+
+def _numbers(server: ServerState, change: Change, moved: int) -> str:
+    """The servers that the backend has, and the sessions that are concerned."""
+    backend = server.backend
+    word = "left" if change.state == STOPPED else "online"
     running_on = " Running on backup." if backend.on_backup else ""
-    return f"{backend.active} active and {backend.backup} backup servers {word}.{running_on}"
-
-
-def _left(server: ServerState) -> str:
-    return (
-        f"{_counts(server, 'left')} {server.sessions()} sessions active, 0 requeued, "
-        "0 remaining in queue."
-    )
-
-
-def _online(server: ServerState) -> str:
-    return f"{_counts(server, 'online')} 0 sessions requeued, 0 total in queue."
+    text = f" {backend.active} active and {backend.backup} backup servers {word}.{running_on}"
+    if change.state == STOPPED:
+        remaining = 0 if server.limit is None else server.limit.waiting.length
+        return (
+            f"{text} {server.sessions()} sessions active, {moved} requeued, "
+            f"{remaining} remaining in queue."
+        )
+    waiting = 0 if backend.queue is None else backend.queue.waiting.length
+    return f"{text} {moved} sessions requeued, {waiting} total in queue."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy.counters import AVERAGE_SAMPLES
+from mtproxy.proxy.states import server_status
 from mtproxy.stats.fields import MODULES
 from mtproxy.stats.render import ObjectType, Row, Value
 from mtproxy.stats.totals import Totals
@@ -94,7 +95,7 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "svname": "FRONTEND",
         "scur": t.conn_cur,
         "smax": rates.peak((number, "F", "conn"), t.conn_cur, t.conn_max, t.cum_sess),
-        "slim": proxy.settings.maxconn or runtime.maxconn,
+        "slim": _front_limit(runtime, proxy),
         "stot": t.cum_sess,
         "bin": t.bytes_in,
         "bout": t.bytes_out,
@@ -270,37 +271,27 @@ def server_row(
     values |= _backend_side(runtime, key, t, sets, http)
     if legends:
         values["addr"] = address_text(state.address)
-    if state.health is not None:
+    check = state.check
+    if check.enabled:
         values |= {
             "chkfail": state.failed_checks,
             "chkdown": state.down_transitions,
             "downtime": _downtime(state.down_ms, state.last_change, state.running, now),
         }
-        if not state.maint:
-            values |= {
-                "check_status": state.check_status.code,
-                "check_duration": max(state.check_duration, 0),
-                "last_chk": state.check_info,
-                "check_desc": state.check_status.description,
-                "check_rise": state.health.rise,
-                "check_fall": state.health.fall,
-                "check_health": state.health.value,
-            }
-            if state.check_status.has_code:
-                values["check_code"] = state.check_code
+    if check.active:
+        values |= {
+            "check_status": ("* " if check.in_progress else "") + check.status.code,
+            "last_chk": check.info,
+            "check_desc": check.status.description,
+            "check_rise": check.health.rise,
+            "check_fall": check.health.fall,
+            "check_health": check.health.value,
+        }
+        if check.status.has_code:
+            values["check_code"] = check.code
+        if check.status.finished:
+            values["check_duration"] = check.duration
     return Row(ObjectType.SERVER, number, state.id, values)
-
-
-def server_status(state: ServerState) -> str:
-    """The status column of a server."""
-    if state.maint:
-        return "MAINT (resolution)" if state.unresolved else "MAINT"
-    health = state.health
-    if state.drain:
-        if health is None or health.full or not health.up:
-            return "DRAIN"
-        return "DRAIN" + health.status().removeprefix("UP")
-    return "no check" if health is None else health.status()
 
 
 def address_text(address: Address) -> str:
@@ -385,10 +376,17 @@ def _modules(t: Totals, http: bool, *, connections: int) -> dict[str, Value]:
     return values
 
 
+def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
+    """The limit of a frontend's connections that is in force."""
+    if proxy.maxconn is not None:
+        return proxy.maxconn
+    return proxy.settings.maxconn or runtime.maxconn
+
+
 def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
     total = sum(
-        p.settings.maxconn or runtime.maxconn
+        _front_limit(runtime, p)
         for p in runtime.proxies
         if p.frontends
         and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))

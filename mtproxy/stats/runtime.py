@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.frontend import Frontend
+    from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.sticktable import StickTable
     from mtproxy.rules.build import RuleShared
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.pool import Pool
     from mtproxy.sched.sampler import Sampler
+    from mtproxy.stream.listening import FrontListeners
 
 PRODUCT = "mtproxy"
 #: date of the version, as `show info` and `-v` print it
@@ -65,6 +67,8 @@ class ProxyRuntime:
     shared: BackendShared | None = None
     #: state of the frontend side, changed by single stores
     state: str = OPEN
+    #: `set maxconn frontend`; None: as configured
+    maxconn: int | None = None
 
     @property
     def name(self) -> str:
@@ -119,6 +123,12 @@ class Runtime:
         self.tables: dict[str, StickTable] = {}
         #: what the rules of all threads share; None in tests without rules
         self.rules: RuleShared | None = None
+        #: listening sockets by frontend
+        self.front_listeners: dict[str, FrontListeners] = {}
+        #: the limit of connections of the process
+        self.process_quota: Quota | None = None
+        #: by the word of `set rate-limit`: what sets a limit of the process, per second, 0: none
+        self.rate_limits: dict[str, Callable[[int], None]] = {}
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.sockets import buffer_options, keepalive_options
+from mtproxy.proxy.balance.keys import NEED_VIEW
 
 if TYPE_CHECKING:
     from mtproxy.stream.persistence import Persistence
@@ -136,6 +137,7 @@ class BackConf(_Conf):
         "forwardfor",
         "http_request",
         "leaves_queue",
+        "needs_view",
         "originalto",
         "persistence",
         "queue",
@@ -200,5 +202,7 @@ class BackConf(_Conf):
         self.originalto = proxy.originalto
         #: what chooses a server before the algorithm does; set by boot where there is anything
         self.persistence: Persistence | None = None
+        #: the algorithm looks at what rules look at
+        self.needs_view = proxy.balance in NEED_VIEW
         #: source address of servers that have none of their own
         self.source = proxy.source

@@ -343,7 +343,7 @@ async def _redispatch(stream: Stream) -> bool:
     old, be = stream.srv, stream.be
     assert old is not None and be is not None
     old.release()
-    new = be.pick(stream.ctx, old)
+    new = be.pick(stream, old)
     if new is None and old.limit is None:
         old.take()
         return False

@@ -250,7 +250,7 @@ class HttpStream(HttpRules):
             if be.sticking is not None:
                 srv = be.sticking.choose(self, srv)
             if srv is None:
-                srv = be.pick(ctx)
+                srv = be.pick(self)
                 if srv is None:
                     srv = await wait_for_server(self, be)
                 else:

@@ -39,15 +39,14 @@ async def wait_for_server(stream: Stream, be: Backend, chosen: Server | None = N
         seen = queue.freed
         srv = chosen
         if srv is None:
-            srv = be.pick(ctx)
+            srv = be.pick(stream)
             if srv is not None:
                 break
             if not be.shared.up:
                 raise no_server(stream, be)
-            if be.shared.balancer.binds:
-                srv = be.pick_any(ctx)
-                if srv is None:
-                    raise no_server(stream, be)
+            # what an algorithm chooses though it is full is the only one for this request
+            srv = be.pick_any(stream)
+            if srv is not None:
                 srv.untake()
         pend = Pendconn(
             stream.task,

@@ -142,7 +142,10 @@ class Route:
             front is not None
             or back is not None
             or conf.buffer_request
-            or (bconf is not None and (bconf.buffer_request or bconf.persistence is not None))
+            or (
+                bconf is not None
+                and (bconf.buffer_request or bconf.persistence is not None or bconf.needs_view)
+            )
         )
         self.usual = not (conf.logasap or conf.httpclose) and (
             bconf is None or not (bconf.reuse_private or bconf.close_server)

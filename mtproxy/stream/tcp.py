@@ -42,7 +42,7 @@ class TcpStream(TcpRules):
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
             srv = None if be.sticking is None else be.sticking.choose(self, None)
             if srv is None:
-                srv = be.pick(ctx)
+                srv = be.pick(self)
                 if srv is None:
                     srv = await wait_for_server(self, be)
             elif srv.limit is None:

@@ -24,9 +24,11 @@ from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.frontend import Frontend
+from mtproxy.proxy.quota import Quota
 from mtproxy.sched.activity import Activity
 from mtproxy.sched.loop import run_some
 from mtproxy.stats.runtime import Runtime
+from mtproxy.stream.listening import FrontListeners
 from mtproxy.testing.tables import make_table
 
 
@@ -73,6 +75,8 @@ def fake_context(tid: int, pool: Any) -> Any:
         normal=deque(),
         bulk=deque(),
         tasklets=set(),
+        pipe_size=0,
+        room=SimpleNamespace(acceptors=[], fronts={}, after_session=lambda ctx, wanted: None),
         fdtab={},
         running=None,
         run_some=run_some,
@@ -117,6 +121,11 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
     }
     runtime.set_backends(shared)
     runtime.rings = {ring.name: Ring(ring) for ring in (BUF0, *settings.rings)}
+    runtime.front_listeners = {
+        p.name: FrontListeners(p, Quota(p.maxconn or 1 << 40), 1 << 40)
+        for p in settings.proxies
+        if p.is_frontend and not p.disabled
+    }
     runtime.tables = {"app": make_table(store="gpc0,http_req_rate", kind="ip", name="app")}
     counters: dict[str, list[FrontendCounters]] = {p.name: [] for p in settings.proxies}
     for tid in range(nbthread):

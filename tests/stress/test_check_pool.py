@@ -72,11 +72,11 @@ def test_states_follow_the_servers() -> None:
         return [server.running for server in shared.servers]
 
     def played() -> None:
-        wait_until(lambda: all(s.health and s.health.full for s in shared.servers), "all up")
+        wait_until(lambda: all(s.check.health.full for s in shared.servers), "all up")
         for number in range(0, SERVERS, 2):
             farm.kill(number)
         wait_until(lambda: states() == [False, True] * (SERVERS // 2), "half of them down")
-        assert (shared.active, shared.servers[0].check_status.code) == (SERVERS // 2, "L4CON")
+        assert (shared.active, shared.servers[0].check.status.code) == (SERVERS // 2, "L4CON")
         for number in range(0, SERVERS, 2):
             farm.revive(number)
         wait_until(lambda: all(states()), "all up again")
@@ -95,7 +95,7 @@ def test_states_follow_the_servers() -> None:
         assert done.wait(PATIENCE)
         assert shared.active == SERVERS - 5
         pool.run_everywhere(admit)
-        wait_until(lambda: all(s.health and s.health.full for s in shared.servers), "all full")
+        wait_until(lambda: all(s.check.health.full for s in shared.servers), "all full")
 
     try:
         run_with(pool, played, setup)
@@ -110,7 +110,7 @@ def test_states_follow_the_servers() -> None:
         pool.wait_queue._check()
         under_way = [check for check in checks if check.wq_key is None]
         assert len(pool.wait_queue) + len(under_way) == SERVERS
-        assert all(check.server.checking for check in under_way)
+        assert all(check.server.check.in_progress for check in under_way)
         assert descriptors() <= open_before + len(under_way) + 4
         both = [ctx.activity.tasksw for ctx in pool.contexts]
         assert sum(both) > SERVERS

@@ -2,18 +2,61 @@
 
 An algorithm is one shared object per backend (class `Balancer` in `base`) which knows servers by
 their position in the backend, and makes a picker for each thread, which knows that thread's own
-`Server` objects. `ALGORITHMS` names them by their `balance` keyword.
+`Server` objects. `make_balancer` chooses it by the `balance` and `hash-type` keywords (manual 4.2).
 """
 
 from __future__ import annotations
 
-from mtproxy.proxy.balance.base import Balancer, Picker
+from typing import TYPE_CHECKING
+
+from mtproxy.proxy.balance.base import SCALE, Balancer, Full, HashOf, Picker
+from mtproxy.proxy.balance.consistent import Consistent, Random
+from mtproxy.proxy.balance.first import First
 from mtproxy.proxy.balance.leastconn import LeastConn
 from mtproxy.proxy.balance.roundrobin import RoundRobin
+from mtproxy.proxy.balance.static import StaticMap
 
-__all__ = ["ALGORITHMS", "Balancer", "LeastConn", "Picker", "RoundRobin"]
+if TYPE_CHECKING:
+    from mtproxy.base.settings import ProxySettings
+    from mtproxy.sync.locks import Lock
 
-ALGORITHMS: dict[str, type[Balancer]] = {
-    "roundrobin": RoundRobin,
-    "leastconn": LeastConn,
-}
+#: the algorithms that take new servers and weights at any time, whatever `hash-type` says
+ALGORITHMS = ("first", "leastconn", "random", "roundrobin")
+
+__all__ = [
+    "ALGORITHMS",
+    "SCALE",
+    "Balancer",
+    "Consistent",
+    "First",
+    "Full",
+    "HashOf",
+    "LeastConn",
+    "Picker",
+    "Random",
+    "RoundRobin",
+    "StaticMap",
+    "make_balancer",
+]
+
+
+def make_balancer(settings: ProxySettings, lock: Lock) -> Balancer:
+    """The algorithm of a backend. `lock` is its LBPRM lock."""
+    servers = settings.servers
+    size = len(servers)
+    params = settings.balance_params
+    name = settings.balance
+    if name == "roundrobin":
+        return RoundRobin(lock, size)
+    if name == "leastconn":
+        return LeastConn(lock, size)
+    ids = [server.id for server in servers]
+    if name == "first":
+        return First(lock, ids)
+    if name == "static-rr" or (name != "random" and not params.consistent):
+        return StaticMap(lock, [server.weight for server in servers])
+    addresses = [server.address for server in servers]
+    hash_keys = [server.hash_key for server in servers]
+    if name == "random":
+        return Random(lock, ids, addresses, hash_keys, params.factor, params.draws)
+    return Consistent(lock, ids, addresses, hash_keys, params.factor)

@@ -19,13 +19,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mtproxy.proxy.balance.base import Balancer, Picker
+from mtproxy.proxy.balance.base import HEAVIEST, Balancer, Full, HashOf, Picker
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import Server
-    from mtproxy.sched.context import ThreadContext
     from mtproxy.sync.locks import Lock
 
 #: an entry is value << VALUE_SHIFT | sequence << POSITION_BITS | position
@@ -81,23 +80,31 @@ class LeastConn(Balancer):
         self._sessions += [0] * more
         self._entries += [ABSENT] * more
 
-    def picker(self, servers: Sequence[Server], tid: int) -> Picker:
+    def picker(
+        self,
+        servers: Sequence[Server],
+        tid: int,
+        full: Full | None = None,
+        hash_of: HashOf | None = None,
+    ) -> Picker:
         mine = tuple(servers)
+        if full is not None:
+            return self._picker_with_room(mine, tid, full)
         lock_take, lock_drop = self._lock.take, self._lock.drop
         heap, entries = self._heap, self._entries
         sessions, weights = self._sessions, self._weights
         released, next_released = self._released, self._released.popleft
         next_sequence, place, slack = self._next_sequence, self._place, self._slack
 
-        # One long function: every call it made would cost a tenth of its time. As weights are 256
-        # at most, one session more or less always changes the value.
-        def pick(ctx: ThreadContext, avoid: Server | None = None) -> Server | None:
+        # One long function: every call it made would cost a tenth of its time. As weights are
+        # HEAVIEST at most, one session more or less always changes the value.
+        def pick(stream: Any, avoid: Server | None = None) -> Server | None:
             lock_take(tid)
             while released:
                 position = next_released()
                 sessions[position] = number = sessions[position] - 1
                 if weight := weights[position]:
-                    value = (number + 1) * 256 // weight if number else 0
+                    value = (number + 1) * HEAVIEST // weight if number else 0
                     entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
                     entries[position] = entry
                     heappush(heap, entry)
@@ -113,7 +120,7 @@ class LeastConn(Balancer):
                 else:
                     server = mine[position]
                     sessions[position] = number = sessions[position] + 1
-                    value = (number + 1) * 256 // weights[position]
+                    value = (number + 1) * HEAVIEST // weights[position]
                     entry = value << VALUE_SHIFT | next_sequence() << POSITION_BITS | position
                     entries[position] = entry
                     heapreplace(heap, entry)
@@ -132,6 +139,39 @@ class LeastConn(Balancer):
             if server is not None:
                 server.counters.conn_cur += 1
             return server
+
+        return pick
+
+    def _picker_with_room(self, mine: Sequence[Server], tid: int, full: Full) -> Picker:
+        heap, entries = self._heap, self._entries
+
+        def pick(stream: Any, avoid: Server | None = None) -> Server | None:
+            self._lock.take(tid)
+            try:
+                self._settle()
+                passed: list[int] = []
+                chosen = avoided = None
+                while heap and chosen is None:
+                    entry = heappop(heap)
+                    if entry != entries[entry & POSITION_MASK]:
+                        continue
+                    passed.append(entry)
+                    server = mine[entry & POSITION_MASK]
+                    if server is avoid:
+                        avoided = None if full(server) else server
+                    elif not full(server):
+                        chosen = server
+                for entry in passed:
+                    heappush(heap, entry)
+                chosen = chosen or avoided
+                if chosen is None:
+                    return None
+                self._sessions[chosen.position] += 1
+                self._place(chosen.position)
+            finally:
+                self._lock.drop(tid)
+            chosen.counters.conn_cur += 1
+            return chosen
 
         return pick
 
@@ -159,7 +199,7 @@ class LeastConn(Balancer):
             self._entries[position] = ABSENT
             return
         sessions = self._sessions[position]
-        value = (sessions + 1) * 256 // weight if sessions else 0
+        value = (sessions + 1) * HEAVIEST // weight if sessions else 0
         old = self._entries[position]
         if old == ABSENT or old >> VALUE_SHIFT != value:
             entry = value << VALUE_SHIFT | self._next_sequence() << POSITION_BITS | position
@@ -179,6 +219,6 @@ class LeastConn(Balancer):
             sessions = self._sessions[position]
             assert sessions >= pending.count(position)
             if entry != ABSENT:
-                value = (sessions + 1) * 256 // self._weights[position] if sessions else 0
+                value = (sessions + 1) * HEAVIEST // self._weights[position] if sessions else 0
                 assert entry >> VALUE_SHIFT == value
                 assert entry & POSITION_MASK == position

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mtproxy.proxy.balance.base import Balancer, Picker
+from mtproxy.proxy.balance.base import HEAVIEST, Balancer, Full, HashOf, Picker
 from mtproxy.proxy.balance.order import WeightedOrder
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import Server
-    from mtproxy.sched.context import ThreadContext
     from mtproxy.sync.locks import Lock
 
 
@@ -61,11 +60,27 @@ class RoundRobin(Balancer):
         # a copy: the order reads the list that it was given
         self._weights = self._weights + [0] * (size - len(self._weights))
 
-    def picker(self, servers: Sequence[Server], tid: int) -> Picker:
+    def picker(
+        self,
+        servers: Sequence[Server],
+        tid: int,
+        full: Full | None = None,
+        hash_of: HashOf | None = None,
+    ) -> Picker:
         popleft = self._turns.popleft
         mine = tuple(servers)
 
-        def pick(ctx: ThreadContext, avoid: Server | None = None) -> Server | None:
+        def pick_with_room(stream: Any, avoid: Server | None = None) -> Server | None:
+            assert full is not None
+            server = self._next_with_room(mine, avoid, full, tid)
+            if server is not None:
+                server.counters.conn_cur += 1
+            return server
+
+        if full is not None:
+            return pick_with_room
+
+        def pick(stream: Any, avoid: Server | None = None) -> Server | None:
             if avoid is None:
                 try:
                     server = mine[popleft()]
@@ -83,12 +98,6 @@ class RoundRobin(Balancer):
 
         return pick
 
-    def take(self, position: int, tid: int) -> None:
-        """Sessions that were not balanced do not change the order."""
-
-    def release_hook(self) -> None:
-        return None
-
     def _next(self, avoid: int, tid: int) -> int:
         """The next turn that is not of `avoid` unless that is the only server; -1: no server."""
         self._lock.take(tid)
@@ -102,6 +111,35 @@ class RoundRobin(Balancer):
                 # the turns of the avoided server are only delayed: its share stays exact
                 self._turns.extendleft([avoid] * skipped)
             return position
+        finally:
+            self._lock.drop(tid)
+
+    def _next_with_room(
+        self, mine: Sequence[Server], avoid: Server | None, full: Full, tid: int
+    ) -> Server | None:
+        """The server whose turn is next among those that are not full, `avoid` only if it is the
+        last of them. The turns of those passed over are only delayed.
+        """
+        self._lock.take(tid)
+        try:
+            weights = self._weights
+            usable = [mine[i] for i, weight in enumerate(weights) if weight]
+            candidates = [server for server in usable if not full(server)]
+            if avoid is not None and len(candidates) > 1:
+                candidates = [server for server in candidates if server is not avoid]
+            if not candidates:
+                return None
+            skipped: list[int] = []
+            chosen = None
+            # heavy servers that are full would have many turns passed over at each pick
+            for _ in range(2 * len(usable) + 16):
+                position = self._turn()
+                if mine[position] in candidates:
+                    chosen = mine[position]
+                    break
+                skipped.append(position)
+            self._turns.extendleft(reversed(skipped))
+            return chosen or max(candidates, key=lambda server: weights[server.position])
         finally:
             self._lock.drop(tid)
 
@@ -121,6 +159,6 @@ class RoundRobin(Balancer):
         return block[0]
 
     def _check(self) -> None:
-        assert all(0 <= weight <= 256 for weight in self._weights)
+        assert all(0 <= weight <= HEAVIEST for weight in self._weights)
         assert all(self._weights[position] for position in self._turns)
         assert not (self._stale and self._turns)

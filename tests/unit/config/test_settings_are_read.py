@@ -132,6 +132,7 @@ READ_AS = {
     ("ServerSettings", "location"): r"\.location",
     ("ServerSettings", "name"): r"settings\.name",
     ("ServerSettings", "rise"): r"settings\.rise",
+    ("ServerSettings", "fall"): r"settings\.fall",
     ("ServerSettings", "send_proxy"): r"header_maker\(settings\.send_proxy\)",
     ("ServerSettings", "source"): r"settings\.source",
     ("ServerSettings", "tcp_ut"): r"settings\.tcp_ut",

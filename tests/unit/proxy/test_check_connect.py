@@ -14,7 +14,9 @@ import pytest
 from mtproxy.base.settings import Address, AddressKind, CheckSettings, ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import Check, local_failure
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.loop import run_some
 from mtproxy.sched.pool import Pool
@@ -64,13 +66,13 @@ def turn(ctx: ThreadContext, now: int | None = None) -> None:
 def finish(ctx: ThreadContext, server: ServerState) -> None:
     def done() -> bool:
         turn(ctx)
-        return not server.checking
+        return not server.check.in_progress
 
     wait_until(done, "the end of the check")
 
 
 def result(server: ServerState) -> tuple[str, str, int]:
-    return (server.check_status.code, server.check_info, server.check_duration)
+    return (server.check.status.code, server.check.info, server.check.duration)
 
 
 def test_connected(ctx: ThreadContext) -> None:
@@ -78,7 +80,7 @@ def test_connected(ctx: ThreadContext) -> None:
         listener.setblocking(False)
         server, check = checked(local(listener.getsockname()[1]))
         check.run(ctx)
-        assert server.checking
+        assert server.check.in_progress
         finish(ctx, server)
         assert result(server) == ("L4OK", "", 0)
         assert server.running
@@ -137,10 +139,10 @@ def test_timeout(ctx: ThreadContext, silent: int, timeouts: dict[str, int], expe
     server, check = checked(local(silent), **timeouts)
     check.run(ctx)
     turn(ctx, 1000 + expected - 1)
-    assert server.checking
+    assert server.check.in_progress
     turn(ctx, 1000 + expected)
     assert result(server) == ("L4TOUT", "", expected)
-    assert not server.checking
+    assert not server.check.in_progress
     # the interval counts from the end
     assert check.expire == 1000 + expected + INTER
 
@@ -173,15 +175,15 @@ def test_reset_by_the_server_is_a_connection(ctx: ThreadContext) -> None:
         server, check = checked(local(listener.getsockname()[1]))
         check.run(ctx)
         finish(ctx, server)
-        assert server.check_status is CheckStatus.L4OK
+        assert server.check.status is CheckStatus.L4OK
 
 
 def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     server, check = checked(local(silent))
     check.run(ctx)
-    server.maint = True
+    set_maint(server, ctx)
     turn(ctx, 1000 + INTER)
-    assert (server.checking, server.check_status, server.failed_checks) == (
+    assert (server.check.in_progress, server.check.status, server.failed_checks) == (
         False,
         CheckStatus.INI,
         0,
@@ -189,7 +191,7 @@ def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     assert check.expire is not None
     # and none starts
     check.run(ctx)
-    assert not server.checking
+    assert not server.check.in_progress
 
 
 @pytest.mark.parametrize(

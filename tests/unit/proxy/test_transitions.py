@@ -9,7 +9,9 @@ import pytest
 
 from mtproxy.base.settings import CheckSettings
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE, BackendShared
-from mtproxy.proxy.server import CheckStatus, ServerState
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RUNNING, STOPPED
 from mtproxy.proxy.transitions import (
     report_check,
     set_drain,
@@ -189,8 +191,7 @@ def test_maintenance() -> None:
     set_ready(bed.one, bed.ctx)
     set_ready(bed.one, bed.ctx)
     assert bed.take() == [(NOTICE, "Server be/s1 is UP/READY (leaving forced maintenance).")]
-    assert bed.one.health is not None
-    assert (bed.one.running, bed.one.health.status()) == (True, "UP 1/3")
+    assert (bed.one.running, bed.one.check.health.status()) == (True, "UP 1/3")
 
 
 def test_maintenance_of_the_last_server() -> None:
@@ -299,15 +300,15 @@ def test_weight_to_zero_of_the_last_server() -> None:
 
 def test_health_by_hand() -> None:
     bed = Bed([1, 1])
-    assert set_health(bed.one, bed.ctx, up=False)
-    assert set_health(bed.one, bed.ctx, up=False)
+    set_health(bed.one, bed.ctx, STOPPED)
+    set_health(bed.one, bed.ctx, STOPPED)
     assert bed.take() == [
         (
             ALERT,
             "Server be/s1 is DOWN, changed from CLI. 1 active and 0 backup servers left. " + LEFT,
         )
     ]
-    assert set_health(bed.one, bed.ctx, up=True)
+    set_health(bed.one, bed.ctx, RUNNING)
     assert bed.take() == [
         (
             NOTICE,
@@ -315,8 +316,8 @@ def test_health_by_hand() -> None:
         )
     ]
     unchecked = Bed([1], check=None)
-    assert not set_health(unchecked.one, unchecked.ctx, up=False)
-    assert unchecked.one.running
+    set_health(unchecked.one, unchecked.ctx, STOPPED)
+    assert not unchecked.one.running
 
 
 def test_sessions_are_reported() -> None:

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.proxy.server import CheckStatus
+from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.states import FDRAIN, FMAINT, RUNNING, STOPPED, server_status
 from mtproxy.stats import fields, proxies, render
 from mtproxy.stats.proxies import Filter
 from mtproxy.stats.runtime import Runtime
@@ -97,10 +98,10 @@ def runtime() -> Runtime:
             proxy.shared.last_change = then
             for state in proxy.shared.servers:
                 state.last_change = then
-                if state.health is not None:
-                    state.health.passed()
-                    state.check_status = CheckStatus.L4OK
-                    state.check_duration = 0
+                if state.check.enabled:
+                    state.check.health.passed()
+                    state.check.status = CheckStatus.L4OK
+                    state.check.duration = 0
     return runtime
 
 
@@ -178,10 +179,10 @@ def test_backup_server(runtime: Runtime):
 
 def test_server_that_is_down(runtime: Runtime):
     state = servers(runtime)[0]
-    assert state.health is not None
-    state.health.value = 0
-    state.check_status = CheckStatus.L4CON
-    state.check_info = "Connection refused"
+    state.check.health.value = 0
+    state.state = STOPPED
+    state.check.status = CheckStatus.L4CON
+    state.check.info = "Connection refused"
     state.failed_checks = state.down_transitions = 1
     assert csv(runtime)[2] == SERVER_DOWN
 
@@ -200,18 +201,17 @@ def test_server_that_is_down(runtime: Runtime):
 )
 def test_status(runtime: Runtime, value: int, drain: bool, maint: bool, expected: str):
     state = servers(runtime)[0]
-    assert state.health is not None
-    state.health.value = value
-    state.drain, state.maint = drain, maint
-    assert proxies.server_status(state) == expected
+    state.check.health.value = value
+    state.state = STOPPED if maint or not state.check.health.up else RUNNING
+    state.admin = FDRAIN * drain | FMAINT * maint
+    assert server_status(state) == expected
 
 
 def test_downtime_adds_up(runtime: Runtime):
     state = servers(runtime)[0]
-    assert state.health is not None
     state.down_ms = 6_000
     assert cells(runtime, "app", "s1")["downtime"] == "6"
-    state.health.value = 0
+    state.state = STOPPED
     assert cells(runtime, "app", "s1")["downtime"] == "20"
 
 
@@ -285,9 +285,9 @@ def test_filter(runtime: Runtime, wanted: Filter, expected: list[str]):
 
 
 def test_filter_up_and_no_maint(runtime: Runtime):
-    health = servers(runtime)[1].health
-    assert health is not None
-    health.value = 0
+    state = servers(runtime)[1]
+    state.check.health.value = 0
+    state.state = STOPPED
     app = runtime.proxy("app")
 
     def names(wanted: Filter) -> list[str]:

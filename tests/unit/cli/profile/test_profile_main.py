@@ -215,7 +215,7 @@ def test_refusals(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.answer = "Permission denied\n\n"
     assert run() == 1
     assert "needs a runtime socket of 'level admin'" in run.err.getvalue()
-    run.answer = "Unknown command. The commands at this level are:\n"
+    run.answer = "Unknown command, but maybe one of the following ones is a better match:\n"
     assert run() == 1
     assert "cannot be profiled" in run.err.getvalue()
     run.answer = "Pid: x\n"

@@ -1,0 +1,215 @@
+"""How a backend chooses its servers: balance, hash-type, hash-balance-factor, ... (manual 4.2).
+
+Exports `KEYWORDS`, `check` (what depends on the mode) and `balance_words`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mtproxy.base.errors import ConfigError
+from mtproxy.config.keywords_rules import reader_of
+from mtproxy.config.model import BACK, Keyword, Statement, choice, integer
+from mtproxy.rules import points
+from mtproxy.rules.types import Type
+
+if TYPE_CHECKING:
+    from mtproxy.base.settings import BalanceSettings, ProxySettings
+    from mtproxy.config.context import Context
+    from mtproxy.config.drafts import ProxyDraft
+
+#: algorithms by their names without what is in parentheses
+BALANCE = (
+    "roundrobin", "static-rr", "leastconn", "first", "source", "uri", "url_param", "hdr", "random",
+    "rdp-cookie", "hash",
+)  # fmt: skip
+_LATER = ("log-hash", "log-sticky", "sticky")
+_FUNCTIONS = ("sdbm", "djb2", "wt6", "crc32", "none")
+#: what `mode tcp` knows nothing of
+_NEED_HTTP = frozenset({"uri", "url_param", "hdr"})
+_RDP_COOKIE = "mstshash"
+
+_split = re.compile(r"([^(]*)(?:\((.*))?").fullmatch
+
+
+def _balance(ctx: Context, st: Statement) -> None:
+    word = st.arg(1) or "roundrobin"
+    parts = _split(word)
+    assert parts is not None
+    name, argument = parts[1], parts[2]
+    title = f"balance {name}"
+    if name in _LATER:
+        raise ConfigError(f"'{title}' is known but not supported by mtproxy yet", word=word)
+    if name not in BALANCE:
+        choice("balance", name, BALANCE)
+    if argument is not None:
+        if name not in ("hdr", "random", "rdp-cookie"):
+            raise ConfigError(f"'{title}' takes no argument in parentheses", word=word)
+        if not argument.endswith(")"):
+            raise ConfigError(f"'{title}' : missing closing parenthesis", word=word)
+        argument = argument[:-1]
+    draft = ctx.proxy
+    known = draft.balance_params
+    #: what `hash-type` and its like have said stays
+    params = replace(
+        known, name=b"", expression=None, whole=False, path_only=False, depth=0, length=0,
+        check_post=False, domain_only=False, draws=2,
+    )  # fmt: skip
+    match name:
+        case "uri":
+            params = _uri(st, params)
+        case "url_param":
+            params = replace(params, name=os.fsencode(st.required(2, "a parameter's name", 2)))
+            st.at_most(4)
+            if st.arg(3):
+                choice(title, st.arg(3), ("check_post",))
+                params = replace(params, check_post=True)
+            if st.arg(4):
+                # how much of a body was waited for, once; the buffer says that now
+                integer(f"{title} ... check_post", st.arg(4), 0)
+        case "hdr":
+            if not argument:
+                raise ConfigError(f"'{title}' expects a header's name in parentheses", word=word)
+            params = replace(params, name=os.fsencode(argument))
+            st.at_most(2)
+            if st.arg(2):
+                choice(f"balance {word}", st.arg(2), ("use_domain_only",))
+                params = replace(params, domain_only=True)
+        case "random":
+            st.at_most(1)
+            if argument:
+                params = replace(params, draws=integer(title, argument, 1))
+        case "rdp-cookie":
+            st.at_most(1)
+            if argument == "":
+                raise ConfigError(f"'{title}' : missing cookie name", word=word)
+            params = _rdp_cookie(ctx, st, params, argument or _RDP_COOKIE)
+        case "hash":
+            reader = reader_of(ctx, st, points.USE_SERVER, 2)
+            if not reader.more():
+                raise ConfigError(f"'{title}' expects a sample expression")
+            expression = reader.expression(Type.BIN)
+            reader.end()
+            text = os.fsencode(" ".join(st.words[2:]))
+            params = replace(params, name=text, expression=expression)
+        case _:
+            st.at_most(1)
+    draft.balance = name
+    draft.balance_params = params
+
+
+def _uri(st: Statement, params: BalanceSettings) -> BalanceSettings:
+    index = 2
+    while word := st.arg(index):
+        index += 1
+        if word in ("len", "depth"):
+            number = integer(
+                f"balance uri {word}", st.required(index, f"a number behind '{word}'", 2), 1
+            )
+            index += 1
+            if word == "len":
+                params = replace(params, length=number)
+            else:
+                params = replace(params, depth=number)
+        elif word == "whole":
+            params = replace(params, whole=True)
+        elif word == "path-only":
+            params = replace(params, path_only=True)
+        else:
+            choice("balance uri", word, ("len", "depth", "path-only", "whole"))
+    return params
+
+
+def _rdp_cookie(ctx: Context, st: Statement, params: BalanceSettings, name: str) -> BalanceSettings:
+    words = ("balance", "rdp-cookie", f"rdp_cookie({name})")
+    reader = reader_of(ctx, replace(st, words=words, columns=()), points.USE_SERVER, 2)
+    return replace(params, name=os.fsencode(name), expression=reader.expression(Type.BIN))
+
+
+def _hash_type(ctx: Context, st: Statement) -> None:
+    st.at_most(3)
+    method = st.required(1, "a method")
+    if method == "avalanche":
+        raise ConfigError(
+            "'hash-type avalanche' is gone: use 'hash-type map-based sdbm avalanche'", word=method
+        )
+    consistent = choice("hash-type", method, ("consistent", "map-based")) == "consistent"
+    function = st.arg(2)
+    avalanche = consistent
+    if function:
+        choice("hash-type", function, _FUNCTIONS)
+        avalanche = bool(st.arg(3)) and bool(choice("hash-type", st.arg(3), ("avalanche",)))
+    ctx.proxy.balance_params = replace(
+        ctx.proxy.balance_params,
+        consistent=consistent,
+        function=function or "sdbm",
+        avalanche=avalanche,
+    )
+
+
+def _factor(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    text = st.required(1, "a number")
+    factor = integer("hash-balance-factor", text, 0)
+    if 0 < factor <= 100:
+        raise ConfigError("'hash-balance-factor' must be 0 or greater than 100", word=text)
+    ctx.proxy.balance_params = replace(ctx.proxy.balance_params, factor=factor)
+
+
+def _affinity(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    word = choice("hash-preserve-affinity", st.arg(1), ("always", "maxconn", "maxqueue"))
+    ctx.proxy.balance_params = replace(ctx.proxy.balance_params, affinity=word)
+
+
+def check(ctx: Context, proxy: ProxyDraft) -> None:
+    """In `mode tcp` there is nothing of HTTP to be hashed; HAProxy's warning."""
+    if proxy.is_backend and proxy.mode == "tcp" and proxy.balance in _NEED_HTTP:
+        ctx.warn(
+            proxy.location,
+            f"Layer 7 hash not possible for {proxy.title()} (needs 'mode http'). Falling back to"
+            " round robin.",
+        )
+        proxy.balance = "roundrobin"
+
+
+def balance_words(proxy: ProxySettings) -> Iterator[list[str]]:
+    """The statements that give these settings."""
+    params = proxy.balance_params
+    name = params.name.decode("utf-8", "surrogateescape")
+    words = ["balance", proxy.balance]
+    match proxy.balance:
+        case "uri":
+            words += ["whole"] * params.whole + ["path-only"] * params.path_only
+            words += ["len", str(params.length)] if params.length else []
+            words += ["depth", str(params.depth)] if params.depth else []
+        case "url_param":
+            words += [name] + ["check_post"] * params.check_post
+        case "hdr":
+            words = ["balance", f"hdr({name})"] + ["use_domain_only"] * params.domain_only
+        case "rdp-cookie":
+            words = ["balance", f"rdp-cookie({name})"]
+        case "hash":
+            words.append(name)
+        case "random":
+            words = ["balance", f"random({params.draws})"]
+    yield words
+    method = "consistent" if params.consistent else "map-based"
+    words = ["hash-type", method, params.function] + ["avalanche"] * params.avalanche
+    yield words
+    if params.factor:
+        yield ["hash-balance-factor", str(params.factor)]
+    if params.affinity != "always":
+        yield ["hash-preserve-affinity", params.affinity]
+
+
+KEYWORDS: tuple[Keyword, ...] = (
+    Keyword("balance", BACK, _balance),
+    Keyword("hash-type", BACK, _hash_type),
+    Keyword("hash-balance-factor", BACK, _factor),
+    Keyword("hash-preserve-affinity", BACK, _affinity),
+)
