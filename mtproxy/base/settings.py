@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from mtproxy.base.checkscript import CheckScript
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import Assignment, Expression, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
@@ -28,6 +29,8 @@ class AddressKind(Enum):
     FD = "fd"
     UDP4 = "udp4"
     UDP6 = "udp6"
+    #: a server whose name has no address
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class SendProxy:
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """TCP health check of a server; times in ms (manual 5.2)."""
+    """When and where a server is checked; times in ms (manual 5.2)."""
 
     inter: int = 2000
     fastinter: int | None = None
@@ -102,6 +105,26 @@ class CheckSettings:
     port: int | None = None
     #: checks begin with this header, too
     send_proxy: SendProxy | None = None
+    #: checks go through the server's SOCKS4 proxy
+    via_socks4: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveSettings:
+    """How a server's name is looked up while the proxy runs (manual 5.2 and 5.3)."""
+
+    #: the `resolvers` section
+    resolvers: str
+    #: the family that is asked for first: "ipv4" or "ipv6"
+    prefer: str = "ipv6"
+    #: several servers of a backend may have one address of a name
+    allow_dup_ip: bool = False
+    #: weights of SRV records mean nothing
+    ignore_weight: bool = False
+    #: networks whose addresses are preferred
+    nets: tuple[str, ...] = ()
+    #: the SRV name that the server is a slot of; it has no host name of its own then
+    srv_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +173,10 @@ class ServerSettings:
     minconn: int = 0
     #: requests that wait for this server alone; 0: no limit
     maxqueue: int = 0
+    #: the SOCKS4 proxy that connections go through
+    socks4: Address | None = None
+    #: None: the host name is looked up at the start alone
+    resolve: ResolveSettings | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
     hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
@@ -217,6 +244,8 @@ class NameServer:
     name: str
     address: Address
     location: Location = Location("", 0)
+    #: it is asked over TCP
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +261,18 @@ class ResolversSettings:
     payload_size: int = 512
     #: how long an address that was learnt is used without asking
     hold_valid: int = 10_000
+    #: how long after the last valid answer a server keeps its address although the name does not
+    #: exist, nobody may tell, nobody answers, or something else is wrong
+    hold_nx: int = 30_000
+    hold_refused: int = 30_000
+    hold_timeout: int = 30_000
+    hold_other: int = 30_000
+    #: how long a record is kept that answers have no more
+    hold_obsolete: int = 0
+    #: pause between two look-ups of a server's name
+    timeout_resolve: int = 1000
+    #: made of /etc/resolv.conf without being asked for
+    implicit: bool = False
     location: Location = Location("", 0)
 
 
@@ -368,6 +409,8 @@ class ProxySettings:
     cookie: CookieSettings | None = None
     #: what the cookies of servers that have none are made of, see `cookie`
     dynamic_cookie_key: str | None = None
+    #: what health checks of its servers say and expect; None: they connect
+    check_script: CheckScript | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -410,6 +453,10 @@ class GlobalSettings:
     log_send_hostname: str | None = None
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
+    #: ms between SIGUSR1 and the soft stop
+    grace: int = 0
+    #: ms over which a soft stop spreads the end of idle connections; -1: it lets them be
+    close_spread_time: int = 0
     strict_limits: bool = True
     #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
     pp2_never_send_local: bool = False

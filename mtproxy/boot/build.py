@@ -25,7 +25,10 @@ from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.balance.keys import KEYED, hash_function
+from mtproxy.proxy.checks.script import PLAIN, Script
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.dns.section import Section, SectionShared
+from mtproxy.proxy.dns.servers import start_following
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
@@ -37,6 +40,8 @@ from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
@@ -80,6 +85,7 @@ class Shared:
     #: by name and kind of the proxy; None where no log line is sampled
     samplings: dict[tuple[str, str], Sampling | None] = field(default_factory=dict)
     rings: dict[str, Ring] = field(default_factory=dict)
+    resolvers: dict[str, SectionShared] = field(default_factory=dict)
     #: by position in `listeners`: the limits of the process, the frontend and the listener
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     #: the first of those
@@ -90,10 +96,12 @@ class Shared:
     #: by frontend: numbers its log lines (%lc); next() of a count is atomic
     log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
     rules: RuleShared = field(init=False)
+    #: what reports see of the process; there before the threads set up
+    runtime: Runtime | None = None
 
 
 def make_shared(
-    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int
+    settings: Settings, maxconn: int, listeners: list[BoundListener], now: int, nbthread: int = 1
 ) -> Shared:
     """What exists once for all threads. Main thread, before they start."""
     shared = Shared(settings, maxconn, listeners)
@@ -102,6 +110,8 @@ def make_shared(
     set_variables(shared.rules)
     for ring in (BUF0, *settings.rings):
         shared.rings[ring.name] = Ring(ring)
+    for number, resolvers in enumerate(settings.resolvers.values()):
+        shared.resolvers[resolvers.name] = SectionShared(resolvers, number % nbthread)
     strategy = str(settings.global_.tune.get("tune.log-sampling", DEFAULT_STRATEGY))
     for proxy in settings.proxies:
         if proxy.disabled:
@@ -162,6 +172,11 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
         tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
     else:
         tell("warning", text)
+    log_only(ctx, level, text, backend)
+
+
+def log_only(ctx: ThreadContext, level: int, text: str, backend: str) -> None:
+    """Write a message about a server to its backend's logs alone."""
     logger = ctx.room.backend_logs.get(backend)
     if logger is not None:
         logger.text(level, text)
@@ -180,7 +195,10 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         ctx, [(shared.rings[ring.name], ring) for ring in settings.rings], ctx.pool.nbthread
     )
     for resolvers in settings.resolvers.values():
-        room.resolvers[resolvers.name] = Resolver(resolvers, ctx)
+        section = shared.resolvers[resolvers.name]
+        room.resolvers[resolvers.name] = Resolver(resolvers, ctx, section)
+        if section.tid == ctx.tid:
+            room.sections[resolvers.name] = Section(section, ctx)
     confs = room.confs
     for name, backend_shared in shared.backends.items():
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
@@ -203,6 +221,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         front_conf = FrontConf(proxy, settings.global_)
         room.fronts[proxy.name] = FrontRoom(room, frontend, front_conf, target)
     _build_rules(ctx, room, shared)
+    start_following(shared.backends.values(), room.sections, log_only)
     return room
 
 
@@ -210,6 +229,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
+        if proxy.is_backend and not proxy.disabled:
+            script = proxy.check_script or PLAIN
+            room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         keyed = proxy.is_backend and proxy.balance in KEYED
         if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue
@@ -225,6 +247,8 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         if not proxy.rules.any:
             continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
+        if proxy.rules.stats is not None and shared.runtime is not None:
+            side.stats = StatsService(proxy.rules.stats, shared.runtime, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
             if proxy.rules.stick:

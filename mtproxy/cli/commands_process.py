@@ -60,6 +60,8 @@ def socket_text(bind: BindSettings) -> str:
             return f"ipv6@[{address.host}]:{address.port}"
         case AddressKind.IPV4 | AddressKind.UDP4:
             return f"ipv4@{address.host}:{address.port}"
+        case AddressKind.NONE:
+            return "none"
 
 
 COMMANDS: tuple[Command, ...] = (

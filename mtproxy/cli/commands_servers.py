@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
 from mtproxy.stats.runtime import ProxyRuntime
@@ -52,6 +53,7 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     settings = server.settings
     check = settings.check
     check_port = (check and check.port) or 0
+    srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
     check_address = check.address.host if check and check.address else "-"
     found, agent = server.check, server.agent
     return (
@@ -60,9 +62,9 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
         f"{server.weight} {settings.weight} {(now - server.last_change) // 1000} "
         f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
         f"{agent.state_bits()} "
-        f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {settings.hostname or '-'} "
+        f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {server.hostname or '-'} "
         # an agent, if there were one, would be at the address of the check
-        f"{port} - 0 {check_port} {check_address} {check_address} {check_port}\n"
+        f"{port} {srv_name} 0 {check_port} {check_address} {check_address} {check_port}\n"
     )
 
 
@@ -73,7 +75,7 @@ def _host_and_port(server: ServerState) -> tuple[str, int]:
     port = address.port
     if address.port_offset is not None:
         port = address.port_offset % (1 << 32)  # HAProxy's unsigned number
-    return "-" if server.settings.unresolved else address.host, port
+    return "-" if address.kind is AddressKind.NONE else address.host, port
 
 
 def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
@@ -130,7 +132,7 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
         case "fqdn":
             if not value:
                 raise CliError(f"{_FQDN} requires a FQDN.")
-            raise CliError(f"{_FQDN} failed because no resolution is configured.", WARNING)
+            return f"{change_name(server, cli.ctx, value)}\n"
         case "health":
             if server.track is not None:
                 raise CliError("cannot change health on a tracking server.")

@@ -25,6 +25,7 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StatsPage,
     StoredMessage,
 )
 from mtproxy.base.settings import (
@@ -39,6 +40,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -47,6 +49,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
+from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
 
@@ -84,8 +87,14 @@ class ServerDraft:
     proto: str | None = None
     #: the host name could not be resolved, and that was allowed
     unresolved: bool = False
-    #: how to find the first address of a host name
-    init_addr: tuple[str, ...] = ("last", "libc")
+    #: how to find the first address of a host name; empty: the default
+    init_addr: tuple[str, ...] = ()
+    resolvers: str | None = None
+    resolve_prefer: str = "ipv6"
+    allow_dup_ip: bool = False
+    ignore_weight: bool = False
+    resolve_nets: tuple[str, ...] = ()
+    srv_name: str | None = None
     log_proto: str = "legacy"
     non_stick: bool = False
     cookie: str = ""
@@ -96,6 +105,8 @@ class ServerDraft:
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
+    socks4: Address | None = None
+    check_via_socks4: bool = False
     hash_key: str = "id"
 
     def _send_proxy(self) -> SendProxy | None:
@@ -108,6 +119,18 @@ class ServerDraft:
             crc32c="crc32c" in options,
             unique_id="unique-id" in options,
             authority="authority" in options,
+        )
+
+    def _resolve(self) -> ResolveSettings | None:
+        if self.resolvers is None or (self.hostname is None and self.srv_name is None):
+            return None
+        return ResolveSettings(
+            self.resolvers,
+            self.resolve_prefer,
+            self.allow_dup_ip,
+            self.ignore_weight,
+            self.resolve_nets,
+            self.srv_name,
         )
 
     def freeze(self, number: int) -> ServerSettings:
@@ -132,6 +155,7 @@ class ServerDraft:
                     if same_place
                     else None
                 ),
+                via_socks4=self.check_via_socks4,
             )
         return ServerSettings(
             name=self.name,
@@ -161,6 +185,8 @@ class ServerDraft:
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
             maxqueue=self.maxqueue,
+            socks4=self.socks4,
+            resolve=self._resolve(),
             hash_key=self.hash_key,
         )
 
@@ -335,6 +361,8 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    checks: ChecksDraft = field(default_factory=ChecksDraft)
+    stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -343,7 +371,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set, RulesDraft)):
+            if isinstance(value, (list, dict, set, RulesDraft, ChecksDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -361,6 +389,7 @@ class ProxyDraft:
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
             inherited=self._inherited(),
+            stats=self.stats,
         )
 
     def _inherited(self) -> Inherited | None:
@@ -430,6 +459,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
+            check_script=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

@@ -20,6 +20,7 @@ from mtproxy.base.settings import (
     Location,
     LogSettings,
     ProxySettings,
+    ResolveSettings,
     RingSettings,
     SendProxy,
     ServerSettings,
@@ -28,6 +29,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
+from mtproxy.config.explain_checks import check_lines
 from mtproxy.config.explain_rules import Sections, cookie_words, reply_lines, rule_lines
 from mtproxy.config.explain_sections import environment_lines, section_lines
 from mtproxy.config.keywords_balance import balance_words
@@ -77,7 +79,8 @@ _GLOBAL_VALUES = (
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
-    "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
+    "close_spread_time", "cpu_map", "disabled_features", "expose_experimental", "grace",
+    "hard_stop_after", "logs",
     "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
     "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
@@ -95,6 +98,12 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("cpu-map", f"1/{tid}", ",".join(map(str, sorted(cpus))))
     if glob.hard_stop_after is not None:
         yield _line("hard-stop-after", duration(glob.hard_stop_after))
+    if glob.grace:
+        yield _line("grace", duration(glob.grace))
+    if glob.close_spread_time:
+        endless = glob.close_spread_time < 0
+        window = "infinite" if endless else duration(glob.close_spread_time)
+        yield _line("close-spread-time", window)
     if glob.max_spread_checks is not None:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:
@@ -139,6 +148,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
+    "check_script",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -189,6 +199,8 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.mode == "http":
         yield from reply_lines(proxy.errors.items())
     yield from rule_lines(proxy)
+    if proxy.check_script is not None:
+        yield from check_lines(proxy.check_script)
     yield from _timeouts(proxy)
     yield from _value("log-tag", proxy.log_tag)
     for log in proxy.logs:
@@ -314,10 +326,12 @@ _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
-    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "hash_key",
+    "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
+    "hash_key", "socks4",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
+    "via_socks4",
 })  # fmt: skip
 
 
@@ -357,8 +371,30 @@ def _send_proxy_words(header: SendProxy) -> list[str]:
     return words
 
 
+def _name_words(server: ServerSettings) -> list[str]:
+    """A name in place of an address, and the address until it is looked up."""
+    address, resolve = server.address, server.resolve
+    where = (resolve and resolve.srv_name) or str(server.hostname)
+    if address.port_offset is not None:
+        where += f":{address.port_offset:+d}"
+    elif address.port:
+        where += f":{address.port}"
+    words = [where, "init-addr", "none" if server.unresolved else address.host]
+    return words if resolve is None else [*words, *_resolve_words(resolve)]
+
+
+def _resolve_words(resolve: ResolveSettings) -> list[str]:
+    words = ["resolvers", resolve.resolvers, "resolve-prefer", resolve.prefer]
+    words += ["resolve-opts", "allow-dup-ip" if resolve.allow_dup_ip else "prevent-dup-ip"]
+    words[-1] += ",ignore-weight" * resolve.ignore_weight
+    if resolve.nets:
+        words += ["resolve-net", ",".join(resolve.nets)]
+    return words
+
+
 def _server_words(server: ServerSettings) -> list[str]:
-    words = [_address(server.address)]
+    named = server.unresolved or server.resolve is not None
+    words = _name_words(server) if named else [_address(server.address)]
     if server.forced_id:
         words += ["id", str(server.id)]
     words += ["weight", str(server.weight)]
@@ -375,6 +411,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["hash-key", server.hash_key]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    if server.socks4 is not None:
+        words += ["socks4", _address(server.socks4)]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
     words += ["rise", str(server.rise), "fall", str(server.fall)]
@@ -391,4 +429,6 @@ def _server_words(server: ServerSettings) -> list[str]:
             words += ["port", str(check.port)]
         if check.send_proxy is not None:
             words.append("check-send-proxy")
+        if check.via_socks4:
+            words.append("check-via-socks4")
     return words

@@ -10,15 +10,18 @@ from mtproxy.base.settings import Location, ResolversSettings, Settings, UserSet
 from mtproxy.config.dump import address_text
 from mtproxy.config.quoting import duration, line, text
 
+_HOLDS = ("nx", "obsolete", "other", "refused", "timeout", "valid")
 _RESOLVERS_KNOWN = frozenset({
-    "name", "nameservers", "retries", "timeout_retry", "payload_size", "hold_valid",
+    "name", "nameservers", "retries", "timeout_retry", "timeout_resolve", "payload_size",
+    "implicit", *(f"hold_{kind}" for kind in _HOLDS),
 })  # fmt: skip
 
 
 def section_lines(settings: Settings) -> Iterator[str]:
     """Resolvers, userlists and http-errors sections."""
     for resolvers in settings.resolvers.values():
-        yield from ("", f"resolvers {resolvers.name}", *_resolvers(resolvers))
+        if not resolvers.implicit:
+            yield from ("", f"resolvers {resolvers.name}", *_resolvers(resolvers))
     for name, users in settings.userlists.items():
         yield from ("", f"userlist {name}", *_users(users))
     for name, messages in settings.http_errors.items():
@@ -43,11 +46,15 @@ _OWN_VARIABLES = frozenset({"HAPROXY_LOCALPEER", "HAPROXY_CFGFILES"})
 
 def _resolvers(resolvers: ResolversSettings) -> Iterator[str]:
     for server in resolvers.nameservers:
-        yield line("nameserver", server.name, address_text(server.address))
+        # the family is that of the literal address
+        where = address_text(server.address).partition("@")[2]
+        yield line("nameserver", server.name, f"tcp@{where}" if server.stream else where)
     yield line("resolve_retries", resolvers.retries)
     yield line("timeout", "retry", duration(resolvers.timeout_retry))
     yield line("accepted_payload_size", resolvers.payload_size)
-    yield line("hold", "valid", duration(resolvers.hold_valid))
+    yield line("timeout", "resolve", duration(resolvers.timeout_resolve))
+    for kind in _HOLDS:
+        yield line("hold", kind, duration(getattr(resolvers, f"hold_{kind}")))
     for item in fields(resolvers):
         value = getattr(resolvers, item.name)
         if item.name not in _RESOLVERS_KNOWN and not isinstance(value, Location):

@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import ip_network
 
 from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
@@ -66,6 +67,10 @@ def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.check_port = args.integer(0, 65535) or None
 
 
+def _socks4(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.socks4 = _address(ctx, args, "socks4", Port.MANDATORY)
+
+
 def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.source = parse_source(ctx, args)
 
@@ -111,6 +116,47 @@ def _init_addr(ctx: Context, args: Args, draft: ServerDraft) -> None:
                 f"'init-addr' : unknown method or invalid address '{method}'", word=method
             )
     draft.init_addr = methods
+
+
+def _resolvers(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.resolvers = args.value("the name of a resolvers section")
+
+
+def _resolve_prefer(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.resolve_prefer = args.choice("ipv4", "ipv6")
+
+
+_RESOLVE_OPTS = ("allow-dup-ip", "ignore-weight", "prevent-dup-ip")
+
+
+def _resolve_opts(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    for word in args.value("a list of options").split(","):
+        if word == "ignore-weight":
+            draft.ignore_weight = True
+        elif word in _RESOLVE_OPTS:
+            draft.allow_dup_ip = word == "allow-dup-ip"
+        elif word:
+            raise ConfigError(
+                f"'resolve-opts' : unknown option '{word}'",
+                word=word,
+                suggestion=nearest(word, _RESOLVE_OPTS),
+            )
+
+
+#: networks that HAProxy takes in one `resolve-net`
+_MOST_NETS = 5
+
+
+def _resolve_net(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    nets = [text for text in args.value("a list of networks").split(",") if text]
+    for text in nets:
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            raise ConfigError(f"'resolve-net' : invalid network '{text}'", word=text) from None
+    draft.resolve_nets += tuple(nets)
+    if len(draft.resolve_nets) > _MOST_NETS:
+        raise ConfigError(f"'resolve-net' : more than {_MOST_NETS} networks", word=nets[-1])
 
 
 def _is_ip(text: str) -> bool:
@@ -180,6 +226,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
     ServerOption("check-send-proxy", _set("check_send_proxy")),
+    ServerOption("check-via-socks4", _set("check_via_socks4")),
     ServerOption("cookie", _cookie),
     ServerOption("disabled", _set("disabled")),
     ServerOption("downinter", _delay("downinter")),
@@ -205,9 +252,14 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
     ServerOption("port", _check_port),
     ServerOption("proxy-v2-options", _proxy_v2_options),
+    ServerOption("resolve-net", _resolve_net),
+    ServerOption("resolve-opts", _resolve_opts),
+    ServerOption("resolve-prefer", _resolve_prefer),
+    ServerOption("resolvers", _resolvers),
     ServerOption("rise", _number("rise", 1)),
     ServerOption("send-proxy", _set("send_proxy_v1")),
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
+    ServerOption("socks4", _socks4),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
@@ -243,7 +295,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("check-sni", "TLS", 1),
     _later("check-sni-auto", "TLS"),
     _later("check-ssl", "TLS"),
-    _later("check-via-socks4", "SOCKS4"),
     _later("ciphers", "TLS", 1),
     _later("ciphersuites", "TLS", 1),
     _later("client-sigalgs", "TLS", 1),
@@ -280,10 +331,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("pool-conn-name", "named connection pools", 1),
     _later("redir", "server redirections", 1),
     _later("renegotiate", "TLS"),
-    _later("resolve-net", "DNS resolvers", 1),
-    _later("resolve-opts", "DNS resolvers", 1),
-    _later("resolve-prefer", "DNS resolvers", 1),
-    _later("resolvers", "DNS resolvers", 1),
     _later("send-proxy-v2-ssl", "TLS"),
     _later("send-proxy-v2-ssl-cn", "TLS"),
     _later("set-proxy-v2-tlv-fmt", "TLVs made by formats", 1),
@@ -292,7 +339,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("slowstart", "slow start", 1),
     _later("sni", "TLS", 1),
     _later("sni-auto", "TLS"),
-    _later("socks4", "SOCKS4", 1),
     _later("ssl", "TLS"),
     _later("ssl-max-ver", "TLS", 1),
     _later("ssl-min-ver", "TLS", 1),
@@ -308,64 +354,130 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
 _BY_NAME = {option.name: option for option in SERVER_OPTIONS}
 
 
-def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str) -> None:
+#: how the first address of a name is found unless `init-addr` says it; the last one where the name
+#: is looked up later as well
+_INIT_ADDR = ("last", "libc", "none")
+
+
+def _resolve_server(ctx: Context, st: Statement, draft: ServerDraft, title: str, at: int) -> None:
     """Address of the server; `init-addr` and -dr say what to do when a name is unknown.
 
     Done after the options are read, because `init-addr` stands behind the address.
     """
-    text = st.words[2]
+    text = st.words[at]
     methods = list(draft.init_addr)
+    if not methods:
+        methods = list(_INIT_ADDR if draft.resolvers is not None else _INIT_ADDR[:2])
     if ctx.cmdline.ignore_resolution_failures:
         methods.append("none")
     fallback = next((m for m in methods if m == "none" or _is_ip(m)), None)
+    before = methods[: methods.index(fallback)] if fallback is not None else methods
     failed: str | None = None
+    asked = False
 
     def resolve(name: str, family: int) -> list[str]:
-        nonlocal failed
-        found = ctx.resolver(name, family) if "libc" in methods else []
-        if found or fallback is None:
-            return found
-        if fallback != "none":
-            return [fallback]
+        nonlocal failed, asked
+        if not name.startswith("_") and "libc" in before:
+            asked = True
+            found = ctx.resolver(name, family)
+            if found:
+                return found
+        if fallback is None:
+            if not asked:
+                raise AddressError(f"no method found to resolve address '{name}'")
+            return []
         failed = name
-        return ["0.0.0.0"]
+        # of no family: what comes later may be of the other one
+        return ["0.0.0.0" if fallback == "none" else fallback]
 
     parsed = parse_address(text, ctx.environ, port=Port.OPTIONAL_OR_OFFSET, resolver=resolve)
-    if parsed.address.kind in (AddressKind.FD, AddressKind.UDP4, AddressKind.UDP6):
+    address = parsed.address
+    if address.kind in (AddressKind.FD, AddressKind.UDP4, AddressKind.UDP6):
         raise ConfigError(
             f"'{title}' : a stream address to connect to is expected (got '{text}')", word=text
         )
-    draft.address = parsed.address
     draft.hostname = parsed.hostname
-    draft.unresolved = failed is not None
-    if failed is not None and "libc" in methods:
-        ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', disabling server")
+    draft.unresolved = failed is not None and fallback == "none"
+    if draft.unresolved:
+        address = replace(address, kind=AddressKind.NONE, host="")
+    draft.address = address
+    if parsed.hostname is not None and parsed.hostname.startswith("_"):
+        draft.srv_name, draft.hostname = parsed.hostname, None
+    if failed is not None and asked:
+        what = "disabling server" if draft.unresolved else "falling back to the configured address"
+        ctx.warn(st.location, f"'{title}' : could not resolve address '{failed}', {what}")
 
 
 def read_server(ctx: Context, st: Statement) -> None:
     """A `server` line of the section in `ctx.current`."""
     name = st.required(1, "a name")
     st.required(2, "an address")
+    _check_new(ctx, st, name)
+    check_name(name, "server")
+    _add_server(ctx, _read_draft(ctx, st, name, 2))
+
+
+def _read_draft(ctx: Context, st: Statement, name: str, at: int) -> ServerDraft:
+    """What a line says of a server; the address is its word number `at`."""
     proxy = ctx.proxy
-    title = f"server {proxy.name}/{name}"
-    earlier = proxy.servers_by_name.get(name)
+    title = f"{st.words[0]} {proxy.name}/{name}"
+    draft = replace(proxy.default_server, name=name, location=st.location)
+    read(ctx, st, at + 1, title, _BY_NAME, draft)
+    try:
+        _resolve_server(ctx, st, draft, title, at)
+    except AddressError as error:
+        raise ConfigError(f"'{title}' : {error}", word=st.words[at]) from None
+    return draft
+
+
+def _check_new(ctx: Context, st: Statement, name: str) -> None:
+    """Complain if there is a server of that name; what else is wrong is told too."""
+    earlier = ctx.proxy.servers_by_name.get(name)
     if earlier is not None:
         error = ConfigError(
-            f"'{title}' : another server named '{name}' was already defined at line"
-            f" {earlier.location.line}, please use distinct names",
-            word=name,
+            f"'{st.words[0]} {ctx.proxy.name}/{name}' : another server named '{name}' was already"
+            f" defined at line {earlier.location.line}, please use distinct names",
+            word=st.words[1],
         )
         ctx.report(st, error)
-    check_name(name, "server")
-    draft = replace(proxy.default_server, name=name, location=st.location)
-    read(ctx, st, 3, title, _BY_NAME, draft)
-    try:
-        _resolve_server(ctx, st, draft, title)
-    except AddressError as error:
-        raise ConfigError(f"'{title}' : {error}", word=st.words[2]) from None
-    if earlier is None:
+
+
+def _add_server(ctx: Context, draft: ServerDraft) -> None:
+    proxy = ctx.proxy
+    if draft.name not in proxy.servers_by_name:
         proxy.servers.append(draft)
-        proxy.servers_by_name[name] = draft
+        proxy.servers_by_name[draft.name] = draft
+
+
+#: `server-template PREFIX NUMBER` or `FIRST-LAST`
+_TEMPLATE_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+
+
+def _server_template(ctx: Context, st: Statement) -> None:
+    """As many servers as the line says, all alike: PREFIX and a number are their names."""
+    prefix = st.required(1, "a prefix")
+    numbers = st.required(2, "a number or a range", taken=2)
+    st.required(3, "an address", taken=3)
+    check_name(prefix, "server-template")
+    found = _TEMPLATE_RANGE.fullmatch(numbers)
+    first, last = (1, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
+    if found is not None and found[2] is None:
+        first = 1
+    if last < first or last > _LAST_OF_TEMPLATE:
+        raise ConfigError(
+            f"'server-template {ctx.proxy.name}/{prefix}' : wrong number or range '{numbers}'",
+            word=numbers,
+        )
+    draft = _read_draft(ctx, st, prefix, 3)
+    for number in range(first, last + 1):
+        # an id can be that of the first alone
+        name, given_id = f"{prefix}{number}", draft.id if number == first else None
+        _check_new(ctx, st, name)
+        _add_server(ctx, replace(draft, name=name, id=given_id))
+
+
+#: far more than anybody has; a slip of the pen must not fill the memory
+_LAST_OF_TEMPLATE = 1_000_000
 
 
 def _default_server(ctx: Context, st: Statement) -> None:
@@ -386,5 +498,5 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("server", BACK_ONLY, read_server, strict=True),
     Keyword("default-server", BACK, _default_server),
     Keyword("source", BACK, _proxy_source),
-    Keyword("server-template", BACK_ONLY, None, Support.LATER, "server templates"),
+    Keyword("server-template", BACK_ONLY, _server_template, strict=True),
 )

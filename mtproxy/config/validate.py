@@ -20,6 +20,8 @@ from mtproxy.config import (
     keywords_auth,
     keywords_balance,
     keywords_errors,
+    keywords_resolvers,
+    keywords_stats,
     keywords_sticktable,
 )
 from mtproxy.config.context import Context
@@ -50,6 +52,7 @@ def check(ctx: Context) -> None:
         _check_defaults(ctx, defaults)
     ctx.users = keywords_auth.freeze(ctx)
     ctx.patterns.finish(ctx.warn)
+    keywords_resolvers.add_default(ctx)
     for proxy in ctx.proxies:
         if proxy.disabled:
             continue
@@ -61,6 +64,7 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_stats.check(ctx, proxy)
         keywords_balance.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
@@ -321,6 +325,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.stats is not None:
+        ignored.append("stats")
+        proxy.stats = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
     _warn_of_http_rules(ctx, proxy)
@@ -413,14 +420,27 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 server.location,
                 word=server.proto,
             )
-        if server.check and not _check_port_known(server):
+        _check_resolvers(ctx, proxy, server, title)
+        if server.check and not (_check_port_known(server) or proxy.checks.ports_known()):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location
             )
 
 
+def _check_resolvers(ctx: Context, proxy: ProxyDraft, server: ServerDraft, title: str) -> None:
+    name = server.resolvers
+    if name is None or name in ctx.resolvers:
+        return
+    ctx.diagnostics.alert(
+        f"'{title}' : unable to find required resolvers '{name}'",
+        server.location,
+        word=name,
+        suggestion=nearest(name, ctx.resolvers),
+    )
+
+
 def _check_port_known(server: ServerDraft) -> bool:
-    if server.check_port:
+    if server.check_port or server.srv_name is not None:
         return True
     address = server.check_address
     if address is not None and (address.port or address.kind in _PATHS):

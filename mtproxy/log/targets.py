@@ -269,3 +269,5 @@ def _open_address(address: Address) -> LogTarget:
             return DatagramTarget(name, socket.AF_UNIX, b"\0" + os.fsencode(host))
         case AddressKind.FD:
             return StreamTarget(name, address.fd)
+        case AddressKind.NONE:
+            raise OSError("log line without an address")

@@ -47,6 +47,9 @@ def sockaddr(address: Address, port: int | None = None) -> tuple[int, SockAddr]:
             return socket.AF_UNIX, abstract_name(address.host)
         case AddressKind.FD:
             raise ValueError("an inherited descriptor has no socket address")
+        case AddressKind.NONE:
+            # who connects to a server by force may meet it: no reason to fail in another way
+            raise OSError(errno.EADDRNOTAVAIL, "the server's name has no address")
     raise AssertionError(address.kind)
 
 

@@ -188,10 +188,11 @@ class BackendShared:
             self.balancer.put(position, settings)
         finally:
             self.lock.drop(ctx.tid)
-        server = ServerState(settings, self, position, ctx.now)
+        state = ServerState(settings, self, position, ctx.now)
+        state.begin_in_maintenance()
         if settings.maxconn:
-            self.set_limit(server, settings.maxconn, settings.minconn)
-        return server
+            self.set_limit(state, settings.maxconn, settings.minconn)
+        return state
 
     def _free_position(self) -> int:
         """The position of a new server: behind all others, as its place in the order asks for; a

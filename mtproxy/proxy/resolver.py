@@ -1,33 +1,34 @@
-"""DNS look-ups of running streams (manual 5.3, `do-resolve`): UDP to the name servers of a section.
+"""DNS look-ups of running streams (manual 5.3, `do-resolve`) by the name servers of a section.
 
 A `Resolver` is one `resolvers` section on one thread. `lookup` is awaited by a stream's coroutine:
 it asks all name servers at once, takes the first answer that is one, asks again after `timeout
 retry`, and keeps what it has learnt as long as the section's `hold` says. `resolve_retries` is how
 often it asks in all. The other family is asked for where nothing is known of the preferred one; a
-name server's silence is no reason for that, as in HAProxy. The messages are
-dnspython's work. Answers that belong to no question of ours (number, name, type) are dropped.
+name server's silence is no reason for that, as in HAProxy. Answers that belong to no question of
+ours are dropped. Of several addresses the one is taken that HAProxy would take.
 Owner thread only.
 """
 
 from __future__ import annotations
 
 import secrets
-import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mtproxy.net.connection import OUT, READABLE, Connection
-from mtproxy.net.sockets import sockaddr
-from mtproxy.sched.tasklet import Task, Tasklet, park
+from mtproxy.proxy.dns.channel import Channel, open_channel
+from mtproxy.proxy.dns.wire import AAAA, A, Outcome, question, read
+from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import ResolversSettings
+    from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.sched.context import ThreadContext
 
 #: answers that are kept; when it is full, all are forgotten
 _KEPT = 4096
 #: the most questions that wait for answers, of the 65,536 that can be told apart
 _OPEN = 32768
-_A, _AAAA = 1, 28
+#: answers that do not say whether there is an address
+_UNKNOWN = frozenset({Outcome.REFUSED, Outcome.OTHER, Outcome.TRUNCATED})
 
 
 class _Question:
@@ -49,23 +50,26 @@ class _Question:
 class Resolver:
     """See the module."""
 
-    __slots__ = ("_channels", "_kept", "_questions", "_tasklet", "ctx", "settings")
+    __slots__ = ("_channels", "_kept", "_questions", "_shared", "ctx", "settings")
 
-    def __init__(self, settings: ResolversSettings, ctx: ThreadContext) -> None:
+    def __init__(
+        self, settings: ResolversSettings, ctx: ThreadContext, shared: SectionShared | None = None
+    ) -> None:
+        """`shared` gets the counters; None: nobody does."""
         self.settings = settings
         self.ctx = ctx
-        self._channels: list[Connection] = []
+        self._shared = shared
+        self._channels: list[Channel] = []
         self._questions: dict[int, _Question] = {}
         #: (name, type) -> (tick until which it holds, addresses)
         self._kept: dict[tuple[str, int], tuple[int, list[str]]] = {}
-        self._tasklet = Tasklet(ctx, lambda _value: self._read(), "resolver")
 
     async def lookup(self, name: str, task: Task, prefer: str = "ipv6") -> str | None:
         """An address of `name`, of the preferred family ("ipv4", "ipv6") if it has one; None if it
         has none or nobody says. `task` is the caller's, whose expiry is changed.
         """
         ctx = self.ctx
-        kinds = (_A, _AAAA) if prefer == "ipv4" else (_AAAA, _A)
+        kinds = (A, AAAA) if prefer == "ipv4" else (AAAA, A)
         left = max(self.settings.retries, 1)
         while left:
             left -= 1
@@ -95,7 +99,7 @@ class Resolver:
             return kept[1]
         if len(self._questions) >= _OPEN:
             return []  # numbers would run out, and who is not answered for so many is not there
-        question = _Question(name, kind, task)
+        asked = _Question(name, kind, task)
         number = secrets.randbits(16)
         while number in self._questions:
             number = secrets.randbits(16)
@@ -103,118 +107,69 @@ class Resolver:
             wire = self._wire(name, kind, number)
         except ValueError:
             return []  # no name that could be asked for
-        self._questions[number] = question
+        self._questions[number] = asked
         try:
             until = ctx.now + settings.timeout_retry
             self._send(wire)
             task.set_expire(until)
-            while not question.answered and ctx.now < until:
-                if 0 < len(self._channels) <= question.failures:
+            while not asked.answered and ctx.now < until:
+                if 0 < len(self._channels) <= asked.failures:
                     break
                 await park()
         finally:
             del self._questions[number]
-        if not question.answered:
+        if not asked.answered:
             return None
         # manual 5.3.2: of all periods `hold valid` alone is meant for look-ups of streams
         hold = settings.hold_valid
-        if question.addresses and hold:
+        if asked.addresses and hold:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            self._kept[name, kind] = (ctx.now + hold, question.addresses)
-        return question.addresses
+            self._kept[name, kind] = (ctx.now + hold, asked.addresses)
+        return asked.addresses
 
     def _wire(self, name: str, kind: int, number: int) -> bytes:
         """The question as it is sent. Raises ValueError for what is no name."""
-        import dns.exception
-        import dns.message
-        import dns.rdatatype
-
-        try:
-            message = dns.message.make_query(
-                name,
-                dns.rdatatype.RdataType(kind),
-                id=number,
-                payload=self.settings.payload_size,
-                use_edns=0,
-            )
-            return message.to_wire()
-        except (dns.exception.DNSException, UnicodeError) as error:
-            raise ValueError(str(error)) from None
+        return number.to_bytes(2) + question(name, kind, self.settings.payload_size)[2:]
 
     def _send(self, wire: bytes) -> None:
         """Ask every name server; one that cannot be reached is as good as one that is silent."""
         if not self._channels:
-            self._open()
+            counters = None if self._shared is None else self._shared.counters
+            for position, nameserver in enumerate(self.settings.nameservers):
+                channel = open_channel(self.ctx, nameserver, self._received)
+                self._channels.append(channel)
+                if counters is not None:
+                    counters[position].append(channel.counters)
         for channel in self._channels:
-            try:
-                channel.send(wire)
-            except OSError:
-                channel.ready &= ~OUT
+            channel.send(wire)
 
-    def _open(self) -> None:
-        for server in self.settings.nameservers:
-            family, where = sockaddr(server.address, server.address.port)
-            sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            try:
-                sock.connect(where)
-                self._channels.append(Connection(self.ctx, sock, self._tasklet))
-            except OSError:
-                sock.close()
-
-    def _read(self) -> None:
+    def _received(self, channel: Channel, data: bytes) -> None:
         """Something came from a name server."""
-        for channel in self._channels:
-            while channel.ready & READABLE:
-                try:
-                    data = channel.recv(65535)
-                except BlockingIOError:
-                    channel.ready = OUT
-                except OSError:
-                    channel.ready = OUT  # nobody listens there; the others may answer
-                else:
-                    self._answer(data)
-
-    def _answer(self, data: bytes) -> None:
-        import dns.exception
-        import dns.message
-        import dns.rcode
-
-        question = self._questions.get(int.from_bytes(data[:2]))
-        if question is None or question.answered:
+        counters = channel.counters
+        if len(data) > self.settings.payload_size:
+            counters.too_big += 1
             return
-        try:
-            message = dns.message.from_wire(data)
-            if not isinstance(message, dns.message.QueryMessage) or not _answers(message, question):
-                return
-            code = message.rcode()
-            if code == dns.rcode.NOERROR:
-                found = message.resolve_chaining().answer
-                question.addresses = [str(one) for one in found] if found is not None else []
-            elif code != dns.rcode.NXDOMAIN:
-                # this one cannot tell: another may, or it after a while
-                question.failures += 1
-                question.task.wake()
-                return
-        except (dns.exception.DNSException, ValueError):
+        asked = self._questions.get(int.from_bytes(data[:2]))
+        if asked is None or asked.answered:
+            counters.outdated += 1
             return
-        question.answered = True
-        question.task.wake()
+        answer = read(data, asked.name, asked.type, self.settings.payload_size)
+        outcome = answer.outcome
+        setattr(counters, outcome.value, getattr(counters, outcome.value) + 1)
+        if outcome is Outcome.INVALID:
+            return  # of nobody whom we have asked
+        if outcome in _UNKNOWN:
+            # this one cannot tell: another may, or it after a while
+            asked.failures += 1
+        else:
+            found = [one for one in answer.records if one.kind == asked.type]
+            asked.addresses = [one.host for one in sorted(found, key=lambda one: one.order)]
+            asked.answered = True
+        asked.task.wake()
 
     def close(self) -> None:
         """Close the sockets."""
         for channel in self._channels:
             channel.close()
         self._channels.clear()
-
-
-def _answers(message: Any, question: _Question) -> bool:
-    """Whether a message answers just this question."""
-    import dns.flags
-    import dns.name
-
-    if not message.flags & dns.flags.QR or len(message.question) != 1:
-        return False
-    asked = message.question[0]
-    name = dns.name.from_text(question.name)
-    return bool(asked.rdtype == question.type and asked.name == name)

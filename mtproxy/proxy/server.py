@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.dns.servers import Follower
     from mtproxy.proxy.queue import ServerLimit
     from mtproxy.sched.tasklet import Tasklet
 
@@ -63,10 +64,13 @@ class ServerState:
         "check",
         "down_ms",
         "down_transitions",
+        "dynamic",
         "epoch",
         "failed_checks",
         "failed_hana",
+        "follower",
         "full_name",
+        "hostname",
         "id",
         "idle_permits",
         "last_change",
@@ -74,6 +78,7 @@ class ServerState:
         "lock",
         "name",
         "position",
+        "removed",
         "settings",
         "side_counters",
         "sides",
@@ -88,13 +93,17 @@ class ServerState:
     ) -> None:
         self.settings = settings
         self.backend = backend
-        #: index in the backend's tuple of servers, from 0
+        #: its number among the servers of the backend's balancer, see `BackendShared`
         self.position = position
         self.name = settings.name
         #: "backend/server"
         self.full_name = f"{backend.name}/{settings.name}"
         self.id = settings.id
         self.address = settings.address
+        #: the name that the address is looked up by; of a slot of a SRV name that of its target
+        self.hostname = settings.hostname
+        #: follows the name while the proxy runs; set before the threads serve
+        self.follower: Follower | None = None
         self.lock = Lock(LockLabel.SERVER)
         self.weight = settings.weight
         #: administrative flags
@@ -140,9 +149,24 @@ class ServerState:
         self.failed_checks = 0
         #: how often traffic showed so many errors that `on-error` was done (`observe`)
         self.failed_hana = 0
-        #: every thread's own side; appended to at start-up, then only read
+        #: added at run time
+        self.dynamic = False
+        #: removed at run time: its checks end
+        self.removed = False
+        #: every thread's own side; appended to when a thread learns of the server, then only read
         self.sides: list[Server] = []
         self.side_counters: list[ServerCounters] = []
+
+    def begin_in_maintenance(self) -> None:
+        """A server that is added at run time: in maintenance, its checks switched off. Before
+        anybody else knows it.
+        """
+        self.dynamic = True
+        self.admin |= FMAINT
+        self.state = STOPPED
+        for check in (self.check, self.agent):
+            check.enabled = False
+        self.check.health.value = 0
 
     @property
     def maint(self) -> bool:

@@ -182,15 +182,22 @@ def _may_run(server: ServerState) -> bool:
     )
 
 
-def set_health(server: ServerState, ctx: ThreadContext, state: int, *, agent: bool = False) -> None:
+def set_health(
+    server: ServerState,
+    ctx: ThreadContext,
+    state: int,
+    *,
+    agent: bool = False,
+    reason: str = "changed from CLI",
+) -> None:
     """Force what the health (or agent) check has found, until the next checks say otherwise.
 
     `state` is RUNNING, STOPPING or STOPPED. Does not end maintenance. Not for servers that track
-    another.
+    another. `reason` is told in the logs.
     """
     assert server.track is None or agent
     check = server.agent if agent else server.check
-    reason = ", changed from CLI"
+    reason = f", {reason}"
     server.lock.take(ctx.tid)
     try:
         change = _begin(server)
@@ -431,7 +438,7 @@ def _leave_maint(server: ServerState, ctx: ThreadContext, change: Change, was: i
     if was & IMAINT:
         _say(server, change, NOTICE, f"is {goal} (leaving maintenance)")
     elif was & RMAINT:
-        name = server.settings.hostname
+        name = server.hostname
         _say(server, change, NOTICE, f"('{name}') is {goal} (resolves again)")
     else:
         _say(server, change, NOTICE, f"is {goal} (leaving forced maintenance)")
@@ -443,7 +450,7 @@ def _remain_in_maint(server: ServerState, change: Change, was: int) -> None:
     if gone & FMAINT:
         text = f"is leaving forced maintenance but remains in maintenance{via}"
     elif gone & RMAINT:
-        name = server.settings.hostname
+        name = server.hostname
         text = f"('{name}') resolves again but remains in maintenance{via}"
     elif gone & IMAINT:
         text = "remains in forced maintenance"

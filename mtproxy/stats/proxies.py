@@ -6,8 +6,8 @@ Any thread may call; other threads' counters are read without a lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
@@ -66,6 +66,12 @@ def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
                 yield from _server_rows(runtime, proxy, wanted)
             if wanted.types & BACKENDS and (not one_server or not wanted.server_id):
                 yield backend_row(runtime, proxy, wanted)
+
+
+def rows_of(runtime: Runtime, shown: Iterable[ProxyRuntime], wanted: Filter) -> Iterator[Row]:
+    """The rows of some proxies, in their order."""
+    for proxy in shown:
+        yield from rows(runtime, replace(wanted, proxy=proxy))
 
 
 def _server_rows(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter) -> Iterator[Row]:
@@ -298,6 +304,8 @@ def address_text(address: Address) -> str:
     """An address as the `addr` column shows it: "1.2.3.4:80", "[::1]:80", "unix"."""
     if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
         return "unix"
+    if address.kind is AddressKind.NONE:
+        return ""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"
 

@@ -91,7 +91,7 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
     if settings.pool_max_conn >= 0:
         srv.max_idle = min(srv.max_idle, settings.pool_max_conn)
-    if srv.purge_delay == 0 or follows_client(srv.address):
+    if srv.purge_delay == 0 or (settings.resolve is None and follows_client(srv.address)):
         srv.max_idle = 0
     if settings.max_reuse >= 0:
         srv.max_reuse = settings.max_reuse

@@ -23,7 +23,7 @@ from mtproxy.http.h1_response import (
     parse_response_head,
 )
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import Message, is_silent
+from mtproxy.rules.reply import is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -104,7 +104,10 @@ class HttpStream(HttpRules):
                             await self._timed_out(buf)
                             return
                         if ctx.stopping and not buf and not self.first:
-                            return
+                            if task.expire > ctx.pool.close_spread_end:
+                                task.set_expire(ctx.now + ctx.pool.lets_idle(ctx.now))
+                            if ctx.now >= task.expire:
+                                return
                         await park()
                     if end == len(buf):
                         request = parse_request_head(buf, cache)
@@ -409,7 +412,7 @@ class HttpStream(HttpRules):
             request.keep_alive
             and mode != BODY_UNTIL_CLOSE
             and not self.up_failed
-            and not ctx.stopping
+            and (not ctx.stopping or ctx.pool.keeps_alive(ctx.now))
             and not conf.httpclose
             and not (request.version == 10 and response.chunked)
         )
@@ -497,13 +500,6 @@ class HttpStream(HttpRules):
             return rest
         await linger(self)
         return None
-
-    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> bool:
-        """Send a response that is made here; whether the connection goes on."""
-        data, keep = self.reply_bytes(message, request, keep=keep)
-        self.bytes_read += len(data)
-        await self.send(data)
-        return keep
 
     async def _stopped(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """The transaction failed: tell the client if it has heard nothing yet. Whether to go on.

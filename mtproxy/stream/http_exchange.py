@@ -28,11 +28,14 @@ from mtproxy.stream.tunnel import tunnel
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from mtproxy.base.settings import ForwardFor
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.room import FrontRoom
+
+LAST_CHUNK = b"0\r\n\r\n"
 
 CLOSE_LINE = replies.CONNECTION_CLOSE_LINE
 KEEP_ALIVE_LINE = replies.CONNECTION_KEEP_ALIVE_LINE
@@ -424,6 +427,22 @@ class HttpExchange(Stream):
             if self.ctx.now >= expire:
                 return False
             await park()
+
+    async def send_pieces(self, pieces: Iterator[bytes], *, chunked: bool) -> bool:
+        """Send a body as it is made; others have their turn between two pieces, see
+        `rules.reply.Message`. Whether the client took all.
+        """
+        for piece in pieces:
+            if piece:
+                data = b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece
+                self.bytes_read += len(data)
+                if not await self.send(data):
+                    return False
+            await self._yield_as_bulk()
+        if not chunked:
+            return True
+        self.bytes_read += len(LAST_CHUNK)
+        return await self.send(LAST_CHUNK)
 
     async def send_interim(self, message: bytes) -> None:
         """Send an interim response that is made here. Raises Stop when the client has gone."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.checks.script import Script
+    from mtproxy.proxy.dns.section import Section
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
     from mtproxy.proxy.resolver import Resolver
@@ -171,6 +173,7 @@ class Room:
         "backend_logs",
         "backends",
         "cache",
+        "check_scripts",
         "confs",
         "count_listeners",
         "fronts",
@@ -178,6 +181,7 @@ class Room:
         "others",
         "others_tick",
         "resolvers",
+        "sections",
         "thread_logs",
     )
 
@@ -193,8 +197,12 @@ class Room:
         self.backends: dict[str, Backend] = {}
         self.confs: dict[str, BackConf] = {}
         self.resolvers: dict[str, Resolver] = {}
+        #: the resolvers sections that look up servers' names on this thread
+        self.sections: dict[str, Section] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
+        #: what health checks of a backend's servers do, by its name (proxy.checks)
+        self.check_scripts: dict[str, Script] = {}
         self.acceptors: list[Acceptor] = []
         #: some rule asks how many connections a listener has
         self.count_listeners = False

@@ -52,6 +52,8 @@ class FakeContext:
 def server_settings(number: int, port: int = 80, **fields: Any) -> ServerSettings:
     """Settings of server "s<number>" on 127.0.0.1."""
     address = Address(AddressKind.IPV4, "127.0.0.1", port, text=f"127.0.0.1:{port}")
+    if fields.get("unresolved"):
+        address = Address(AddressKind.NONE, port=port)
     return ServerSettings(f"s{number}", number, address, **fields)
 
 

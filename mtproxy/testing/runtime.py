@@ -15,7 +15,9 @@ from mtproxy.base.settings import (
     BindSettings,
     CheckSettings,
     GlobalSettings,
+    NameServer,
     ProxySettings,
+    ResolversSettings,
     ServerSettings,
     Settings,
     StatsSocket,
@@ -23,6 +25,7 @@ from mtproxy.base.settings import (
 from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
+from mtproxy.proxy.dns.section import SectionShared
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.sched.activity import Activity
@@ -94,6 +97,7 @@ class FakePool:
     def __init__(self, nbthread: int) -> None:
         self.nbthread = nbthread
         self.stopping = False
+        self.leaving = False
         self.task_profiling = "off"
         self.contexts = [fake_context(tid, self) for tid in range(nbthread)]
 
@@ -126,6 +130,9 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
         for p in settings.proxies
         if p.is_frontend and not p.disabled
     }
+    nameserver = NameServer("ns1", Address(AddressKind.UDP4, "127.0.0.1", 53))
+    section = ResolversSettings("dns", (nameserver,))
+    runtime.resolvers = {"dns": SectionShared(section, 0)}
     runtime.tables = {"app": make_table(store="gpc0,http_req_rate", kind="ip", name="app")}
     counters: dict[str, list[FrontendCounters]] = {p.name: [] for p in settings.proxies}
     for tid in range(nbthread):

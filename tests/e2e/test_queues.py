@@ -151,8 +151,11 @@ def test_timeout_queue(proxy, serve, sink: SyslogSink) -> None:
 def test_without_timeout_queue_that_of_connecting_holds(proxy, serve, sink: SyslogSink) -> None:
     gate = Gate()
     server = f"server s 127.0.0.1:{serve(gate).port} maxconn 1"
-    running = proxy(config(sink, server, be="no timeout queue\n timeout connect 200ms").replace(
-        "no timeout queue\n", "").replace("timeout queue 5s", ""))
+    running = proxy(
+        config(sink, server, be="no timeout queue\n timeout connect 200ms")
+        .replace("no timeout queue\n", "")
+        .replace("timeout queue 5s", "")
+    )
     ask(running, "/0")
     gate.wait(1)
     assert ask(running, "/1").read_response().status == 503

@@ -44,7 +44,7 @@ BY_CONFIG = {
     "Settings": {"files"},
 }
 #: options that are the default, or have their own field
-NO_READER = {"http-keep-alive", "tcp-check", "tcpka", "forwardfor", "httplog", "tcplog"}
+NO_READER = {"http-keep-alive", "tcpka", "forwardfor", "httplog", "tcplog"}
 
 #: names that more than one record has, or that are common words: how each record's is read
 READ_AS = {
@@ -68,7 +68,7 @@ READ_AS = {
     ("BindSettings", "tfo"): r"bind\.tfo",
     ("BindSettings", "uid"): r"bind\.uid",
     ("BindSettings", "user"): r"bind\.uid",
-    ("CheckSettings", "address"): r"settings\.address or server\.address",
+    ("CheckSettings", "address"): r"settings\.address or self\.server\.address",
     ("CheckSettings", "fall"): r"check\.fall",
     ("CheckSettings", "port"): r"settings\.port or",
     ("CheckSettings", "rise"): r"check\.rise",

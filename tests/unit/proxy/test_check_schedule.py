@@ -176,4 +176,4 @@ def test_check_address_and_port() -> None:
     ):
         proxy = ProxySettings("be", 1, "backend", servers=(replace(base, check=settings),))
         check = Check(BackendShared(proxy, 0, Messages()).servers[0], 0)
-        assert check._where == expected
+        assert check.target()[1] == expected
