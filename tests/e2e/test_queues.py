@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable
 
 from mtproxy.testing.configs import HTTP
 from mtproxy.testing.program import Program
