@@ -92,7 +92,6 @@ async def wait_for_server(stream: Stream, be: Backend, chosen: Server | None = N
 def no_server(stream: Stream, be: Backend) -> Stop:
     """What becomes of a session that no server is usable for."""
     stream.t_w = -1
-    be.counters.cum_sess += 1
     be.counters.failed_conns += 1
     return Stop(503, "SC")
 
