@@ -108,6 +108,7 @@ class ServerDraft:
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
+    slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -188,6 +189,7 @@ class ServerDraft:
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            slowstart=self.slowstart,
         )
 
 

@@ -22,6 +22,7 @@ from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
 from mtproxy.proxy.queue import BackendQueue, is_full, limited_picker
 from mtproxy.proxy.server import Server, ServerState
+from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -108,7 +109,7 @@ class BackendShared:
         #: what the balancer was told
         self._effective = [0] * size
         for server in self.servers:
-            self._count(server)
+            self._count(server, now)
         self._choose()
 
     @property
@@ -154,7 +155,7 @@ class BackendShared:
         try:
             self.balancer.move(server.position, server.address)
             was_up, was_active = self.up, self.active
-            self._count(server)
+            self._count(server, ctx.now)
             if self.active and was_active:
                 # the common case costs the same for any number of servers
                 if not server.settings.backup:
@@ -216,9 +217,9 @@ class BackendShared:
             self.queue.drop(server.limit)
         self.update(server, ctx)
 
-    def _count(self, server: ServerState) -> None:
+    def _count(self, server: ServerState, now: int) -> None:
         """Count `server` as usable or not."""
-        weight = server.weight * self.scale if server.usable else 0
+        weight = effective_weight(server, self.scale, now) if server.usable else 0
         change = bool(weight) - bool(self._weights[server.position])
         self._weights[server.position] = weight
         if server.settings.backup:
@@ -253,7 +254,8 @@ class BackendShared:
         assert self.backup == sum(server.settings.backup for server in usable)
         for server in self.servers:
             weight = server.weight * self.scale if server.usable else 0
-            assert self._weights[server.position] == weight
+            # less while it is starting
+            assert self._weights[server.position] == weight or server.settings.slowstart
             effective = self._effective[server.position]
             assert effective in (0, self._weights[server.position])
             if effective:
