@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.server import ServerState
 
 
-def link_tracks(backends: Mapping[str, BackendShared]) -> None:
+def link_tracks(backends: Mapping[str, BackendShared], now: int) -> None:
     """Find what each server tracks, and let it begin in that one's state.
 
     The configuration was checked: what is tracked exists, and no chain is a loop.
@@ -35,7 +35,7 @@ def link_tracks(backends: Mapping[str, BackendShared]) -> None:
     for root in roots:
         _spread(root)
     for backend in changed:
-        backend.recount()
+        backend.recount(now)
 
 
 def _link(backends: Mapping[str, BackendShared], server: ServerState) -> None:

@@ -49,7 +49,7 @@ def backends() -> dict[str, BackendShared]:
         made[name] = BackendShared(
             ProxySettings(name, 1, "backend", servers=servers), 0, Messages()
         )
-    link_tracks(made)
+    link_tracks(made, 0)
     return made
 
 

@@ -143,6 +143,7 @@ READ_AS = {
     ("SendProxy", "version"): r"settings\.version == 1",
     ("Settings", "global_"): r"settings\.global_",
     ("Settings", "proxies"): r"settings\.proxies",
+    ("ServerSettings", "maxconn"): r"server\.settings\.maxconn",
     ("StatsSocket", "bind"): r"settings\.bind",
     ("StatsSocket", "timeout"): r"stats_socket\.timeout",
     ("Timeouts", "check"): r"timeouts\.check",

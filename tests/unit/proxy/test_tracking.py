@@ -46,7 +46,7 @@ def make(*servers: ServerSettings, messages: Messages | None = None) -> BackendS
     backend = BackendShared(
         ProxySettings("be", 1, "backend", servers=servers), 0, messages or Messages()
     )
-    link_tracks({"be": backend})
+    link_tracks({"be": backend}, 0)
     backend._check()
     return backend
 
