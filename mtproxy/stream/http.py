@@ -574,12 +574,17 @@ class HttpStream(HttpRules):
         if not 1 <= index <= 5:
             index = 0
         self.fe.counters.http_rsp[index] += 1
-        side = self.srv or self.be
-        if side is not None:
-            counters = side.counters
-            counters.http_rsp[index] += 1
+        srv = self.srv
+        if srv is not None:
+            counters = srv.counters
             counters.last_tick = now
-            counters.add_times(0, self.t_c, self.t_r, total)
+            if self.t_r >= 0:
+                counters.http_rsp[index] += 1
+                counters.add_times(0, self.t_c, self.t_r, total)
+            elif self.be is not None:  # the server has not answered, or what it said was refused
+                self.be.counters.http_rsp[index] += 1
+        elif self.be is not None:
+            self.be.counters.http_rsp[index] += 1
         self.finish()
         if self.sconn is not None:
             self.drop_server()

@@ -77,6 +77,7 @@ class Persistence:
         if server is not None:
             txn.sticks = self.persist or forced
             server.take()
+            server.counters.unbalanced += 1
         return server
 
     def named(self, stream: View, *, forced: bool = False) -> Server | None:

@@ -124,7 +124,8 @@ class TcpStream(TcpRules):
         self.t_t = self.t_a = now - self.accept_tick
         side = self.srv or self.be
         if side is not None:
-            side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            if self.t_c >= 0:
+                side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
             state = self.term_state
             if state != "--":
