@@ -105,6 +105,7 @@ class ServerDraft:
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
+    slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -181,6 +182,7 @@ class ServerDraft:
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            slowstart=self.slowstart,
         )
 
 

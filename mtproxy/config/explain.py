@@ -327,7 +327,7 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "socks4",
+    "hash_key", "slowstart", "socks4",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
@@ -409,6 +409,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":
         words += ["hash-key", server.hash_key]
+    if server.slowstart:
+        words += ["slowstart", duration(server.slowstart)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
     if server.socks4 is not None:

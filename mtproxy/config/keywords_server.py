@@ -190,6 +190,11 @@ def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.hash_key = args.choice("id", "addr", "addr-port")
 
 
+def _slowstart(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    # HAProxy counts in whole seconds
+    draft.slowstart = -(-args.time() // 1000) * 1000
+
+
 #: `proxy-v2-options`, and those that tell of TLS
 _PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
 _PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
@@ -256,6 +261,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("rise", _number("rise", 1)),
     ServerOption("send-proxy", _set("send_proxy_v1")),
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
+    ServerOption("slowstart", _slowstart),
     ServerOption("socks4", _socks4),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
@@ -336,7 +342,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("set-proxy-v2-tlv-fmt", "TLVs made by formats", 1),
     _later("shard", "peers", 1),
     _later("sigalgs", "TLS", 1),
-    _later("slowstart", "slow start", 1),
     _later("sni", "TLS", 1),
     _later("sni-auto", "TLS"),
     _later("ssl", "TLS"),

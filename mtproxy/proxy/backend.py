@@ -21,6 +21,7 @@ from mtproxy.proxy.balance import SCALE, Balancer, Full, HashOf, Picker, make_ba
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
 from mtproxy.proxy.server import Server, ServerState
+from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -95,7 +96,7 @@ class BackendShared:
         #: what the balancer was told
         self._effective = [0] * size
         for server in self.servers:
-            self._count(server)
+            self._count(server, now)
         self._choose()
 
     @property
@@ -131,7 +132,7 @@ class BackendShared:
         try:
             self.balancer.move(server.position, server.address)
             was_up, was_active = self.up, self.active
-            self._count(server)
+            self._count(server, ctx.now)
             if self.active and was_active:
                 # the common case costs the same for any number of servers
                 if not server.settings.backup:
@@ -189,9 +190,9 @@ class BackendShared:
         self.servers = tuple(one for one in self.servers if one is not server)
         self.update(server, ctx)
 
-    def _count(self, server: ServerState) -> None:
+    def _count(self, server: ServerState, now: int) -> None:
         """Count `server` as usable or not."""
-        weight = server.weight * self.scale if server.usable else 0
+        weight = effective_weight(server, self.scale, now) if server.usable else 0
         change = bool(weight) - bool(self._weights[server.position])
         self._weights[server.position] = weight
         if server.settings.backup:
@@ -226,7 +227,8 @@ class BackendShared:
         assert self.backup == sum(server.settings.backup for server in usable)
         for server in self.servers:
             weight = server.weight * self.scale if server.usable else 0
-            assert self._weights[server.position] == weight
+            # less while it is starting
+            assert self._weights[server.position] == weight or server.settings.slowstart
             effective = self._effective[server.position]
             assert effective in (0, self._weights[server.position])
             if effective:

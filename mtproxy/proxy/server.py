@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.proxy.states import (
     CMAINT,
     DRAIN,
@@ -203,6 +204,11 @@ class ServerState:
         if self.state == STOPPED and not value:
             return inter if down is None else down
         return inter if fast is None else fast
+
+    def shown_weight(self, now: int) -> int:
+        """What reports call the weight: in whole units, less than `weight` in a slow start."""
+        scale = self.backend.scale
+        return -(-effective_weight(self, scale, now) // scale)
 
     def down_time(self, now: int) -> int:
         """Milliseconds that the server was down or in maintenance, up to the tick `now`."""

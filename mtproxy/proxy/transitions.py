@@ -16,6 +16,7 @@ from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.slowstart import Warmup
 from mtproxy.proxy.states import (
     DRAIN,
     FDRAIN,
@@ -74,6 +75,8 @@ def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> in
     meanwhile, `change` tells what this change did. Returns how many queued requests were moved,
     which the report tells.
     """
+    if change.started and server.state == STARTING:
+        Warmup(server, end_slowstart).queue(ctx)
     return 0
 
 

@@ -84,7 +84,9 @@ class FrontConf(_Conf):
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
-        self.tarpit = _ms(t.tarpit, t.connect)
+        # a frontend has no `timeout connect` to fall back to: it answers at once
+        fallback = None if proxy.kind == "frontend" else t.connect
+        self.tarpit = own(t.tarpit or fallback or 0)
         self.client = _ms(t.client)
         self.client_fin = _ms(t.client_fin, t.client)
         self.http_request = _ms(t.http_request, t.client)
@@ -151,6 +153,7 @@ class BackConf(_Conf):
         "source",
         "splice_request",
         "splice_response",
+        "tarpit",
         "tunnel",
     )
 
@@ -162,6 +165,7 @@ class BackConf(_Conf):
         #: how long `option http-buffer-request` waits for the body
         self.http_request = _ms(t.http_request, t.client)
         self.tunnel = _ms(t.tunnel) if t.tunnel else 0
+        self.tarpit = own(t.tarpit or t.connect or 0)
         options = proxy.options
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})

@@ -32,7 +32,7 @@ from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
-from mtproxy.stream.stream import Stop
+from mtproxy.stream.stream import QUIET, Stop
 
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
@@ -254,7 +254,6 @@ class HttpStream(HttpRules):
             elif srv is None:
                 srv = be.pick(self)
             if srv is None:
-                be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
             self.t_w = 0
@@ -436,6 +435,7 @@ class HttpStream(HttpRules):
                 head = response.message
                 e.position = len(head)
                 self._refuse_response(head + received, e)
+                self.t_r = -1
                 raise Stop(502, "PH") from None
             if reader.done:
                 extra = reader.rest
@@ -505,13 +505,7 @@ class HttpStream(HttpRules):
         self.term_state = stop.state + "--"
         if self.tracking is not None and stop.status in (502, 504):
             self.tracking.count_fail()
-        counters = [c.counters for c in (self.be, self.srv) if c is not None]
-        if stop.state[0] == "C":
-            for one in counters:
-                one.cli_aborts += 1
-        elif stop.state == "SD":
-            for one in counters:
-                one.srv_aborts += 1
+        self._count_stop(stop)
         answer = stop.answer
         if answer is not None and not answer.denied:
             # the rule that serves a request counts as the last one when it has served it
@@ -521,6 +515,31 @@ class HttpStream(HttpRules):
             txn.rule = served
             return keep
         return await self._say(stop, request, complete)
+
+    def _count_stop(self, stop: Stop) -> None:
+        """Who is to blame, in the counters."""
+        be, srv, state = self.be, self.srv, stop.state
+        counters = [c.counters for c in (be, srv) if c is not None]
+        if state[0] in "Cc" and state not in ("CC", "cR"):
+            for one in counters:
+                one.cli_aborts += 1
+        elif state in ("SD", "sD") and not stop.counted:
+            for one in counters:
+                one.srv_aborts += 1
+            if state == "SD":
+                self._count_failed_response()
+        if state in ("CR", "cR") or (
+            stop.answer is None and stop.status == 400 and state[0] == "P"
+        ):
+            self.fe.counters.failed_req += 1
+            if self.listener.counters is not None:
+                self.listener.counters.failed_req += 1
+        if srv is None or self.answered:
+            if srv is None and be is not None:
+                be.counters.cum_sess += 1
+        elif self.srv_status is None:
+            head = self.txn.received_head if self.room.ruled else None
+            self.srv_status = 0 if head is None else head.status
 
     async def _say(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """Send what a transaction that has ended is answered with, if that can be. Whether to go on
@@ -573,22 +592,41 @@ class HttpStream(HttpRules):
         index = self.status // 100
         if not 1 <= index <= 5:
             index = 0
-        self.fe.counters.http_rsp[index] += 1
+        if self.srv_status is not None:
+            self._count_apart(index)
+        else:
+            self.fe.counters.http_rsp[index] += 1
+            side = self.srv or self.be
+            if side is not None:
+                side.counters.http_rsp[index] += 1
         srv = self.srv
         if srv is not None:
             counters = srv.counters
             counters.last_tick = now
             if self.t_r >= 0:
-                counters.http_rsp[index] += 1
-                counters.add_times(0, self.t_c, self.t_r, total)
-            elif self.be is not None:  # the server has not answered, or what it said was refused
-                self.be.counters.http_rsp[index] += 1
-        elif self.be is not None:
-            self.be.counters.http_rsp[index] += 1
+                counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()
         self.leave_backend()
+
+    def _count_apart(self, index: int) -> None:
+        """Count a transaction whose client is told something else than its server answered: the
+        server has what it answered, the proxies what they said (manual 9.1, hrsp_*).
+
+        A backend's totals are its own plus its servers': its own part may fall below zero.
+        """
+        be, srv, answered = self.be, self.srv, self.srv_status
+        self.srv_status = None
+        assert be is not None and srv is not None
+        if answered == QUIET:
+            return
+        self.fe.counters.http_rsp[index] += 1
+        be.counters.http_rsp[index] += 1
+        if answered:
+            index = answered // 100
+            srv.counters.http_rsp[index] += 1
+            be.counters.http_rsp[index] -= 1
 
 
 def _is_monitor(target: bytes, monitor: bytes) -> bool:

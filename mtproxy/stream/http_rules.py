@@ -252,7 +252,7 @@ class HttpRules(HttpExchange):
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
         ctx, task = self.ctx, self.task
         started = ctx.now
-        until = started + self.conf.tarpit
+        until = started + (self.conf.tarpit if self.be is None else self.bconf.tarpit)
         task.set_expire(until)
         while ctx.now < until and not self.client_gone:
             await park()

@@ -42,7 +42,6 @@ class TcpStream(TcpRules):
             srv = be.pick(self) if be.sticking is None else pick_sticky(self, be, None)
             if srv is None:
                 self.t_w = -1
-                be.counters.cum_sess += 1
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
             self.set_server(srv)
@@ -100,7 +99,8 @@ class TcpStream(TcpRules):
             if up is not None:
                 self.bytes_uploaded = up.received
             if down is not None:
-                self.bytes_read = down.sent
+                # as HAProxy counts: what the server sent, whether or not the client took it
+                self.bytes_read = down.received
             if up is not None and down is not None and (up.spliced or down.spliced):
                 self.count_spliced(up.spliced, down.spliced)
             if ruled:
@@ -124,6 +124,8 @@ class TcpStream(TcpRules):
         self.t_t = self.t_a = now - self.accept_tick
         side = self.srv or self.be
         if side is not None:
+            if self.srv is None:
+                side.counters.cum_sess += 1
             if self.t_c >= 0:
                 side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
@@ -132,8 +134,10 @@ class TcpStream(TcpRules):
                 for one in (self.be, self.srv):
                     if one is None:
                         continue
-                    if state[0] in "Cc":
+                    if state[0] in "Cc" and state != "CC":
                         one.counters.cli_aborts += 1
                     elif state in ("SD", "sD"):
                         one.counters.srv_aborts += 1
+                    if state == "SD":
+                        one.counters.failed_resp += 1
         self.finish()
