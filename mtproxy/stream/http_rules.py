@@ -199,8 +199,6 @@ class HttpRules(HttpExchange):
         if final is None:
             return
         if self.be is not None:
-            # no server will count this session
-            self.be.counters.cum_sess += 1
             self.be.counters.last_tick = self.ctx.now
         keeper = self.room.keeper
         if keeper is not None and not (isinstance(final, Answer) and not final.denied):

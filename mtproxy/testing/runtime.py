@@ -119,7 +119,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
         runtime.notified.append((level, text))
 
     shared = {
-        p.name: BackendShared(p, now, notify)
+        p.name: BackendShared(p, now, notify, 5 if p.name == "app" else 1)
         for p in settings.proxies
         if p.is_backend and not p.disabled
     }
