@@ -273,6 +273,31 @@ class Inherited:
 
 
 @dataclass(frozen=True, slots=True)
+class StatsPage:
+    """The statistics page of a proxy (manual 4.2, the `stats` keywords).
+
+    `uri` is the prefix that its requests begin with. `refresh`: seconds, 0 for none. `users`:
+    (name, password) of `stats auth`. `scope`: names of the proxies that it shows, "." for its own;
+    all of them where it is empty. `node` and `description` are None where they are not shown, and
+    empty for those of the global section. `access`: the `stats http-request` rules. `admin`: who
+    may change servers.
+    """
+
+    uri: bytes = b"/haproxy?stats"
+    refresh: int = 0
+    realm: bytes | None = None
+    users: tuple[tuple[bytes, bytes], ...] = ()
+    scope: tuple[str, ...] = ()
+    hide_version: bool = False
+    legends: bool = False
+    modules: bool = False
+    node: str | None = None
+    description: str | None = None
+    access: tuple[Rule, ...] = ()
+    admin: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyRules:
     """The rules of one proxy.
 
@@ -301,6 +326,7 @@ class ProxyRules:
     unique_id_header: bytes | None = None
     #: None: all rules and ACLs that can be named are the proxy's own
     inherited: Inherited | None = None
+    stats: StatsPage | None = None
 
     @property
     def any(self) -> bool:
@@ -312,6 +338,7 @@ class ProxyRules:
             or self.monitor_fail
             or self.stick
             or self.captures
+            or self.stats
             or "unique-id-format" in self.formats
             or any(fmt.samples for fmt in self.formats.values())
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from mtproxy.base.checkscript import CheckScript
 from mtproxy.base.location import Location as Location  # noqa: PLC0414  # known by both names
 from mtproxy.base.ruleset import Assignment, Expression, ProxyRules, ReplySpec, StoredMessage
 from mtproxy.base.sticktable import StickTableSettings
@@ -93,7 +94,7 @@ class SendProxy:
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """TCP health check of a server; times in ms (manual 5.2)."""
+    """When and where a server is checked; times in ms (manual 5.2)."""
 
     inter: int = 2000
     fastinter: int | None = None
@@ -104,6 +105,8 @@ class CheckSettings:
     port: int | None = None
     #: checks begin with this header, too
     send_proxy: SendProxy | None = None
+    #: checks go through the server's SOCKS4 proxy
+    via_socks4: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,14 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: sessions served at once; 0: no limit
+    maxconn: int = 0
+    #: ... as long as the backend's load is low, see `ProxySettings.fullconn`
+    minconn: int = 0
+    #: requests that wait for this server alone; 0: no limit
+    maxqueue: int = 0
+    #: the SOCKS4 proxy that connections go through
+    socks4: Address | None = None
     #: None: the host name is looked up at the start alone
     resolve: ResolveSettings | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
@@ -364,6 +375,9 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
+    #: backend's frontends may bring
+    fullconn: int | None = None
     #: frontend connection limit; None: the global one
     maxconn: int | None = None
     backlog: int | None = None
@@ -395,6 +409,8 @@ class ProxySettings:
     cookie: CookieSettings | None = None
     #: what the cookies of servers that have none are made of, see `cookie`
     dynamic_cookie_key: str | None = None
+    #: what health checks of its servers say and expect; None: they connect
+    check_script: CheckScript | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -437,6 +453,10 @@ class GlobalSettings:
     log_send_hostname: str | None = None
     stats_sockets: tuple[StatsSocket, ...] = ()
     hard_stop_after: int | None = None
+    #: ms between SIGUSR1 and the soft stop
+    grace: int = 0
+    #: ms over which a soft stop spreads the end of idle connections; -1: it lets them be
+    close_spread_time: int = 0
     strict_limits: bool = True
     #: health checks tell of their own connection in PROXY headers of version 2, instead of LOCAL
     pp2_never_send_local: bool = False

@@ -25,6 +25,7 @@ from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.balance.keys import KEYED, hash_function
+from mtproxy.proxy.checks.script import PLAIN, Script
 from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.dns.section import Section, SectionShared
 from mtproxy.proxy.dns.servers import start_following
@@ -39,6 +40,8 @@ from mtproxy.rules.nowhere import set_variables
 from mtproxy.rules.reply import build_errors
 from mtproxy.sched.context import ThreadContext
 from mtproxy.sched.fdtable import FdTable
+from mtproxy.stats.runtime import Runtime
+from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
@@ -93,6 +96,8 @@ class Shared:
     #: by frontend: numbers its log lines (%lc); next() of a count is atomic
     log_numbers: dict[str, Callable[[], int]] = field(default_factory=dict)
     rules: RuleShared = field(init=False)
+    #: what reports see of the process; there before the threads set up
+    runtime: Runtime | None = None
 
 
 def make_shared(
@@ -113,7 +118,12 @@ def make_shared(
             continue
         shared.samplings[proxy.name, proxy.kind] = sampling_of(proxy.logs, strategy)
         if proxy.is_backend:
-            shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
+            shared.backends[proxy.name] = BackendShared(
+                proxy,
+                now,
+                partial(announce, proxy.name),
+                default_fullconn(settings, proxy, maxconn),
+            )
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
@@ -137,6 +147,22 @@ def make_shared(
             quotas.append(Quota(listener.bind.maxconn))
         shared.quotas.append(tuple(quotas))
     return shared
+
+
+def default_fullconn(settings: Settings, backend: ProxySettings, maxconn: int) -> int:
+    """A tenth of the connections that its frontends may bring (manual 4.2, `fullconn`).
+
+    Counted are those whose default it is, and those that name it in a `use_backend` line.
+    """
+    total = 0
+    for front in settings.proxies:
+        if front.disabled or not front.is_frontend:
+            continue
+        default = front.default_backend or (front.name if front.is_backend else None)
+        names = {choice.name.constant for choice in front.rules.use_backend}
+        if backend.name == default or backend.name.encode() in names:
+            total += front.maxconn or maxconn
+    return max(1, -(-total // 10))
 
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
@@ -203,6 +229,9 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
     """Make this thread's functions of all rules. Proxies that have none cost nothing later."""
     sides: dict[int, SideRules] = {}
     for proxy in shared.settings.proxies:
+        if proxy.is_backend and not proxy.disabled:
+            script = proxy.check_script or PLAIN
+            room.check_scripts[proxy.name] = Script(script, Build(shared.rules, proxy, ctx, room))
         keyed = proxy.is_backend and proxy.balance in KEYED
         if proxy.disabled or not (proxy.rules.any or proxy.errors or keyed):
             continue
@@ -218,6 +247,8 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
         if not proxy.rules.any:
             continue
         sides[id(proxy)] = side = SideRules(proxy.rules, build)
+        if proxy.rules.stats is not None and shared.runtime is not None:
+            side.stats = StatsService(proxy.rules.stats, shared.runtime, build)
         if proxy.is_backend:
             room.back_rules[proxy.name] = side
             if proxy.rules.stick:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-from collections.abc import Sequence
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import AddressKind, BindSettings, CommandLine, Settings
-from mtproxy.boot import build, limits, lock_dump, memory, process, runtime_socket
+from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.boot import binding, build, limits, memory, notify, process, runtime_socket, stopping
 from mtproxy.boot.report import silence, tell
-from mtproxy.net.sockets import BindError, listen
-from mtproxy.proxy.check import start_checks
+from mtproxy.proxy.check import start_check, start_checks
 from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
 from mtproxy.sched.context import DEFAULT_PIPE_SIZE, ThreadContext
@@ -60,10 +57,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     for warning in found.warnings:
         tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
-    listeners, failures = _bind_all(settings)
-    runtime_sockets, runtime_failures = runtime_socket.bind_all(settings)
-    failures += runtime_failures
-    failures += _shared_descriptors(listeners, runtime_sockets)
+    listeners, runtime_sockets, failures = binding.bind_all(settings, options.stop_pids)
     if failures:
         for failure in failures:
             tell("alert", failure)
@@ -109,6 +103,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     shared = build.make_shared(settings, found.maxconn, listeners, monotonic_ms(), nbthread)
     runtime = runtime_socket.make_runtime(settings, pool, shared, found)
     build.announce_listeners(pool.fd_table, shared, nbthread)
+    runtime.start_check = lambda server, ctx: start_check(server, glob, ctx)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
 
     def setup(ctx: ThreadContext) -> None:
@@ -126,12 +121,12 @@ def run(settings: Settings, options: CommandLine) -> int:
         for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):
             tell("warning", f"[mtproxy.main()] {failure}")
         _announce(settings, nbthread)
+        notify.ready(f"{len(shared.listeners)} listeners on {nbthread} threads")
         gc.collect()
         gc.freeze()
         gc.enable()
 
-    pool.on_soft_stop.append(_ListenStop(shared, nbthread))
-    _install_signals(pool, settings)
+    stopping.SignalActions(pool, shared, runtime).install()
     try:
         pool.run(setup, ready)
     finally:
@@ -165,62 +160,16 @@ def _warn_about_the_gil(nbthread: int) -> None:
         )
 
 
-def _bind_all(settings: Settings) -> tuple[list[build.BoundListener], list[str]]:
-    reuse_port = "noreuseport" not in settings.global_.disabled_features
-    listeners: list[build.BoundListener] = []
-    failures: list[str] = []
-    for proxy in settings.proxies:
-        if proxy.disabled:
-            continue
-        for bind in proxy.binds:
-            backlog = bind.backlog or proxy.backlog or proxy.maxconn or build.DEFAULT_BACKLOG
-            try:
-                sock = listen(bind, backlog, reuse_port=reuse_port)
-            except BindError as e:
-                kind = "proxy" if proxy.kind == "listen" else proxy.kind
-                where = f"{bind.location.file}:{bind.location.line}"
-                failures.append(f"Binding [{where}] for {kind} {proxy.name}: {e}")
-            else:
-                listeners.append(build.BoundListener(proxy, bind, sock, backlog))
-    return listeners, failures
-
-
-def _shared_descriptors(
-    listeners: Sequence[build.BoundListener], sockets: Sequence[runtime_socket.BoundSocket]
-) -> list[str]:
-    """Complaints about inherited descriptors that stand in two places of the configuration."""
-    failures: list[str] = []
-    seen: set[int] = set()
-    binds = [(one.bind, one.sock) for one in listeners]
-    binds += [(one.settings.bind, one.sock) for one in sockets]
-    for bind, sock in binds:
-        if sock.fileno() in seen:
-            where = f"{bind.location.file}:{bind.location.line}"
-            failures.append(f"Binding [{where}]: {_describe(bind)} is in use by another listener")
-        seen.add(sock.fileno())
-    return failures
-
-
-def _describe(bind: BindSettings) -> str:
-    address = bind.address
-    if address.kind is AddressKind.FD:
-        return f"inherited descriptor {address.fd}"
-    if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
-        return f"{address.kind.value}@{address.host}"
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"{host}:{address.port}"
-
-
 def _announce(settings: Settings, nbthread: int) -> None:
     """Tell whoever started us what we listen on."""
     threads = f"{nbthread} thread{'s' * (nbthread > 1)}"
     tell("notice", f"mtproxy {__version__} is running on {threads}")
     for proxy in settings.proxies:
         if proxy.binds and not proxy.disabled:
-            where = ", ".join(_describe(b) for b in proxy.binds)
+            where = ", ".join(binding.describe(b) for b in proxy.binds)
             tell("notice", f"{proxy.kind} {proxy.name} ({proxy.mode}) listens on {where}")
     for stats_socket in settings.global_.stats_sockets:
-        tell("notice", f"runtime socket on {_describe(stats_socket.bind)}")
+        tell("notice", f"runtime socket on {binding.describe(stats_socket.bind)}")
 
 
 def _housekeeping(ctx: ThreadContext) -> None:
@@ -234,57 +183,4 @@ def _housekeeping(ctx: ThreadContext) -> None:
                 purge_idle(server, ctx.now)
     room.after_session(ctx)
     if ctx.pool.stopping:
-        _leave_when_empty(ctx)
-
-
-class _ListenStop:
-    """Soft stop: each thread takes the listening sockets off its poller, then thread 0 closes them.
-
-    Closing them earlier would give their numbers to others while pollers still know them.
-    """
-
-    def __init__(self, shared: build.Shared, nbthread: int) -> None:
-        self.shared = shared
-        self.left = nbthread
-
-    def __call__(self, ctx: ThreadContext) -> None:
-        room = ctx.room
-        for acceptor in room.acceptors:
-            acceptor.pause()
-        for front in room.fronts.values():
-            for stream in list(front.streams):
-                stream.task.wake()  # an idle one closes itself
-        ctx.pool.run_on(0, self.paused)
-
-    def paused(self, ctx: ThreadContext) -> None:
-        """On thread 0, once for each thread."""
-        self.left -= 1
-        if self.left == 0:
-            for listener in self.shared.listeners:
-                listener.sock.close()
-            _leave_when_empty(ctx)
-
-
-def _leave_when_empty(ctx: ThreadContext) -> None:
-    if all(shared.conns == 0 and not shared.inbox for shared in ctx.pool.shareds):
-        ctx.pool.hard_stop()
-
-
-def _install_signals(pool: Pool, settings: Settings) -> None:
-    """Manual, management guide section 4: TERM and INT stop now, USR1 stops softly."""
-    glob = settings.global_
-
-    def soft() -> None:
-        tell("warning", "stopping softly: no new connections; waiting for the others to end")
-        pool.soft_stop()
-        if glob.hard_stop_after is not None:
-            pool.hard_stop_at(monotonic_ms() + glob.hard_stop_after)
-
-    pool.handle_signal(signal.SIGTERM, pool.hard_stop)
-    pool.handle_signal(signal.SIGINT, pool.hard_stop)
-    pool.handle_signal(signal.SIGUSR1, soft)
-    signal.signal(signal.SIGQUIT, lock_dump.on_signal)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    for ignored in (signal.SIGHUP, signal.SIGUSR2, signal.SIGTTOU, signal.SIGTTIN):
-        signal.signal(ignored, signal.SIG_IGN)
-    process.release_signals()
+        stopping.leave_when_empty(ctx)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mtproxy.cli.connection import CliGate, CliStarter
 from mtproxy.net.listener import Acceptor
 from mtproxy.net.sockets import BindError, listen
+from mtproxy.stats.exporter import Exporter
 from mtproxy.stats.runtime import ListenerRuntime, Runtime
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     runtime.tables = shared.rules.tables
     runtime.resolvers = shared.resolvers
     runtime.rules = shared.rules
+    shared.runtime = runtime
+    shared.rules.services["prometheus-exporter"] = lambda _build: Exporter(runtime)
     runtime.front_listeners = shared.front_listeners
     runtime.process_quota = shared.process_quota
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)

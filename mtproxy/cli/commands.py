@@ -5,6 +5,7 @@ from __future__ import annotations
 from mtproxy.cli import (
     commands_absent,
     commands_activity,
+    commands_dynamic,
     commands_events,
     commands_frontends,
     commands_locks,
@@ -33,6 +34,7 @@ COMMANDS = CommandTable(
         *commands_activity.COMMANDS,
         *commands_locks.COMMANDS,
         *commands_servers.COMMANDS,
+        *commands_dynamic.COMMANDS,
         *commands_resolvers.COMMANDS,
         *commands_frontends.COMMANDS,
         *commands_support.COMMANDS,

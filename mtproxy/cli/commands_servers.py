@@ -179,6 +179,10 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
         weight = int(digits)
         if weight > MAX_WEIGHT or negative:
             raise CliError("Absolute weight can only be between 0 and 256 inclusive.")
+    if weight and weight != server.settings.weight and not server.backend.balancer.dynamic:
+        raise CliError(
+            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'."
+        )
     transitions.set_weight(server, cli.ctx, weight)
 
 

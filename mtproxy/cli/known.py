@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _NAMES = """
-    abort ssl; add server; add ssl; commit ssl; debug dev; del server; del ssl;
+    abort ssl; add ssl; commit ssl; debug dev; del ssl;
     disable agent; disable dynamic-cookie; disable health; dump stats-file;
     dump ssl; enable agent; enable dynamic-cookie; enable health;
     httpclient; mcli-debug-mode; new ssl; reload; set

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
 from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.settings import CommandLine, Location, ResolversSettings, UserSettings
+from mtproxy.config.default_path import DefaultPath
 from mtproxy.config.drafts import GlobalDraft, HttpErrorsDraft, ProxyDraft, RingDraft, UserlistDraft
 from mtproxy.config.model import Statement
 from mtproxy.rules.patterns.store import PatternStore
@@ -45,6 +46,8 @@ class Context:
     current_userlist: UserlistDraft | None = None
     #: what the userlists come to
     users: dict[str, dict[str, UserSettings]] = field(default_factory=dict)
+    #: where relative names of files count from
+    default_path: DefaultPath = field(default_factory=DefaultPath)
     #: None: the C library
     given_resolver: Resolver | None = None
 

@@ -25,6 +25,7 @@ from mtproxy.base.ruleset import (
     Reference,
     ReplySpec,
     Rule,
+    StatsPage,
     StoredMessage,
 )
 from mtproxy.base.settings import (
@@ -48,6 +49,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
 from mtproxy.base.xxhash import xxh64
+from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
 
@@ -100,7 +102,13 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    maxconn: int = 0
+    minconn: int = 0
+    maxqueue: int = 0
+    socks4: Address | None = None
+    check_via_socks4: bool = False
     hash_key: str = "id"
+    slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -148,6 +156,7 @@ class ServerDraft:
                     if same_place
                     else None
                 ),
+                via_socks4=self.check_via_socks4,
             )
         return ServerSettings(
             name=self.name,
@@ -173,8 +182,14 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            # a lower limit alone, or one that is not lower, is the limit
+            maxconn=max(self.maxconn, self.minconn),
+            minconn=self.minconn or self.maxconn,
+            maxqueue=self.maxqueue,
+            socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            slowstart=self.slowstart,
         )
 
 
@@ -328,6 +343,7 @@ class ProxyDraft:
     response_captures: list[Capture] = field(default_factory=list)
     cookie_capture: CookieCapture | None = None
     retries: int = 3
+    fullconn: int | None = None
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -347,6 +363,8 @@ class ProxyDraft:
     base: ProxyDraft | None = None
     cookie: CookieSettings | None = None
     dynamic_cookie_key: str | None = None
+    checks: ChecksDraft = field(default_factory=ChecksDraft)
+    stats: StatsPage | None = None
 
     def inherit(self, defaults: ProxyDraft) -> None:
         """Take over everything that `defaults` has set."""
@@ -355,7 +373,7 @@ class ProxyDraft:
             if item.name in ("kind", "name", "location", "id", "base"):
                 continue
             value = getattr(defaults, item.name)
-            if isinstance(value, (list, dict, set, RulesDraft)):
+            if isinstance(value, (list, dict, set, RulesDraft, ChecksDraft)):
                 value = value.copy()
             elif isinstance(value, ServerDraft):
                 value = replace(value)
@@ -373,6 +391,7 @@ class ProxyDraft:
             # HAProxy sends every name in lower case
             unique_id_header=None if header is None else os.fsencode(header.lower()),
             inherited=self._inherited(),
+            stats=self.stats,
         )
 
     def _inherited(self) -> Inherited | None:
@@ -425,6 +444,7 @@ class ProxyDraft:
             logs=tuple(logs),
             log_tag=self.log_tag,
             retries=self.retries,
+            fullconn=self.fullconn,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,
@@ -441,6 +461,7 @@ class ProxyDraft:
             errors=self.error_replies,
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
+            check_script=self.checks.freeze() if self.is_backend else None,
             **self.keepalive_probes,
         )
 

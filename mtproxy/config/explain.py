@@ -29,6 +29,7 @@ from mtproxy.base.settings import (
 )
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
+from mtproxy.config.explain_checks import check_lines
 from mtproxy.config.explain_rules import Sections, cookie_words, reply_lines, rule_lines
 from mtproxy.config.explain_sections import environment_lines, section_lines
 from mtproxy.config.keywords_balance import balance_words
@@ -78,7 +79,8 @@ _GLOBAL_VALUES = (
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
-    "cpu_map", "disabled_features", "expose_experimental", "hard_stop_after", "logs",
+    "close_spread_time", "cpu_map", "disabled_features", "expose_experimental", "grace",
+    "hard_stop_after", "logs",
     "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
     "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
     "tune", "variables",
@@ -96,6 +98,12 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield _line("cpu-map", f"1/{tid}", ",".join(map(str, sorted(cpus))))
     if glob.hard_stop_after is not None:
         yield _line("hard-stop-after", duration(glob.hard_stop_after))
+    if glob.grace:
+        yield _line("grace", duration(glob.grace))
+    if glob.close_spread_time:
+        endless = glob.close_spread_time < 0
+        window = "infinite" if endless else duration(glob.close_spread_time)
+        yield _line("close-spread-time", window)
     if glob.max_spread_checks is not None:
         yield _line("max-spread-checks", duration(glob.max_spread_checks))
     if glob.log_send_hostname is not None:
@@ -140,6 +148,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
+    "check_script",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -190,6 +199,8 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.mode == "http":
         yield from reply_lines(proxy.errors.items())
     yield from rule_lines(proxy)
+    if proxy.check_script is not None:
+        yield from check_lines(proxy.check_script)
     yield from _timeouts(proxy)
     yield from _value("log-tag", proxy.log_tag)
     for log in proxy.logs:
@@ -316,10 +327,11 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key",
+    "hash_key", "slowstart", "socks4",
 })  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
+    "via_socks4",
 })  # fmt: skip
 
 
@@ -397,8 +409,12 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":
         words += ["hash-key", server.hash_key]
+    if server.slowstart:
+        words += ["slowstart", duration(server.slowstart)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
+    if server.socks4 is not None:
+        words += ["socks4", _address(server.socks4)]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
     words += ["rise", str(server.rise), "fall", str(server.fall)]
@@ -415,4 +431,6 @@ def _server_words(server: ServerSettings) -> list[str]:
             words += ["port", str(check.port)]
         if check.send_proxy is not None:
             words.append("check-send-proxy")
+        if check.via_socks4:
+            words.append("check-via-socks4")
     return words

@@ -21,6 +21,7 @@ from mtproxy.base.ruleset import (
     ProxyRules,
     ReplySpec,
     Rule,
+    StatsPage,
 )
 from mtproxy.base.settings import CookieSettings, Location, ProxySettings
 from mtproxy.config.quoting import duration, line, text
@@ -34,6 +35,7 @@ type _Statement = tuple[Location, tuple[str, ...], int | None]
 _KNOWN = frozenset({
     "sets", "acls", "use_backend", "use_server", "persist", "monitor_fail", "stick",
     "inspect_delay", "response_delay", "captures", "formats", "unique_id_header", "inherited",
+    "stats",
 })  # fmt: skip
 
 
@@ -99,6 +101,9 @@ def rule_lines(proxy: ProxySettings) -> Iterator[str]:
         yield line("tcp-request", "inspect-delay", duration(rules.inspect_delay))
     if rules.response_delay is not None and proxy.is_backend:
         yield line("tcp-response", "inspect-delay", duration(rules.response_delay))
+    if rules.stats is not None:
+        yield from _stats_words(rules.stats)
+        statements += _stats_rules(rules.stats)
     captures = rules.captures
     request: tuple[Capture, ...] = ()
     if captures is not None and proxy.is_frontend:
@@ -116,6 +121,40 @@ def rule_lines(proxy: ProxySettings) -> Iterator[str]:
         value = getattr(rules, item.name)
         if item.name not in _KNOWN and value:
             yield f" # {item.name} = {value!r}"
+
+
+def _stats_words(page: StatsPage) -> Iterator[str]:
+    """The statistics page, but who may see and use it."""
+    yield line("stats", "uri", text(page.uri))
+    if page.refresh:
+        yield line("stats", "refresh", page.refresh)
+    if page.realm is not None:
+        yield line("stats", "realm", text(page.realm))
+    for name, password in page.users:
+        yield line("stats", "auth", f"{text(name)}:{text(password)}")
+    for name_ in page.scope:
+        yield line("stats", "scope", name_)
+    for field in ("hide_version", "legends", "modules"):
+        if getattr(page, field):
+            yield line("stats", _STATS_FLAGS[field])
+    for keyword, shown in (("show-node", page.node), ("show-desc", page.description)):
+        if shown is not None:
+            yield line("stats", keyword, *filter(None, [shown]))
+
+
+_STATS_FLAGS = {
+    "hide_version": "hide-version",
+    "legends": "show-legends",
+    "modules": "show-modules",
+}
+
+
+def _stats_rules(page: StatsPage) -> Iterator[_Statement]:
+    for condition in page.admin:
+        yield condition.location, ("stats", "admin", *words(condition)), None
+    for rule in page.access:
+        statement = ("stats", "http-request", *rule.words, *words(rule.condition))
+        yield rule.location, statement, None
 
 
 def words(condition: Condition | None, scope: str = "") -> tuple[str, ...]:

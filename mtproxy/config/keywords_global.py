@@ -9,8 +9,10 @@ import grp
 import pwd
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
 from mtproxy.config.cpumap import MAX_THREADS, parse_cpu_map
+from mtproxy.config.default_path import MODES as DEFAULT_PATHS
 from mtproxy.config.model import (
     IN_GLOBAL,
     Keyword,
@@ -55,6 +57,35 @@ def _time(field: str) -> Parser:
         ctx.global_.values[field] = time(st.words[0], st.required(1, "a time"))
 
     return parse
+
+
+def _default_path(ctx: Context, st: Statement) -> None:
+    mode = st.required(1, f"one of {', '.join(DEFAULT_PATHS)}")
+    if mode not in DEFAULT_PATHS:
+        raise ConfigError(
+            f"unsupported default-path mode '{mode}' for 'default-path', supported modes include "
+            "'current', 'config', 'parent', and 'origin'.",
+            word=mode,
+            suggestion=nearest(mode, DEFAULT_PATHS),
+        )
+    origin = st.required(2, "a directory") if mode == "origin" else ""
+    st.at_most(2 if origin else 1)
+    ctx.default_path.mode, ctx.default_path.origin = mode, origin
+    try:
+        ctx.default_path.apply(st.location.file)
+    except OSError as error:
+        raise ConfigError(
+            f"couldn't set 'default-path' to '{origin or mode}': {error.strerror}",
+            word=origin or mode,
+        ) from None
+
+
+def _close_spread_time(ctx: Context, st: Statement) -> None:
+    """`infinite`: connections are not asked to end."""
+    st.at_most(1)
+    word = st.required(1, "a time or 'infinite'")
+    value = -1 if word == "infinite" else time(st.words[0], word)
+    ctx.global_.values["close_spread_time"] = value
 
 
 def _text(field: str, what: str) -> Parser:
@@ -230,6 +261,9 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("fd-hard-limit", IN_GLOBAL, _number_or_unset("fd_hard_limit")),
     Keyword("gid", IN_GLOBAL, _once(_number("gid", 0, _ID_MAX), "gid")),
     Keyword("group", IN_GLOBAL, _once(_group, "gid")),
+    Keyword("close-spread-time", IN_GLOBAL, _close_spread_time),
+    Keyword("default-path", IN_GLOBAL, _default_path),
+    Keyword("grace", IN_GLOBAL, _time("grace")),
     Keyword("hard-stop-after", IN_GLOBAL, _time("hard_stop_after")),
     Keyword("localpeer", IN_GLOBAL, _localpeer),
     Keyword("max-spread-checks", IN_GLOBAL, _time("max_spread_checks")),

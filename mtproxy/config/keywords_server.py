@@ -67,6 +67,10 @@ def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.check_port = args.integer(0, 65535) or None
 
 
+def _socks4(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.socks4 = _address(ctx, args, "socks4", Port.MANDATORY)
+
+
 def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.source = parse_source(ctx, args)
 
@@ -186,6 +190,11 @@ def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.hash_key = args.choice("id", "addr", "addr-port")
 
 
+def _slowstart(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    # HAProxy counts in whole seconds
+    draft.slowstart = -(-args.time() // 1000) * 1000
+
+
 #: `proxy-v2-options`, and those that tell of TLS
 _PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
 _PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
@@ -222,6 +231,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
     ServerOption("check-send-proxy", _set("check_send_proxy")),
+    ServerOption("check-via-socks4", _set("check_via_socks4")),
     ServerOption("cookie", _cookie),
     ServerOption("disabled", _set("disabled")),
     ServerOption("downinter", _delay("downinter")),
@@ -233,6 +243,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
     ServerOption("max-reuse", _number("max_reuse", -1)),
+    ServerOption("maxconn", _number("maxconn", 0)),
+    ServerOption("maxqueue", _number("maxqueue", 0)),
+    ServerOption("minconn", _number("minconn", 0)),
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
     ServerOption("no-check-send-proxy", _set("check_send_proxy", False)),
@@ -251,6 +264,8 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("rise", _number("rise", 1)),
     ServerOption("send-proxy", _set("send_proxy_v1")),
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
+    ServerOption("slowstart", _slowstart),
+    ServerOption("socks4", _socks4),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
@@ -286,7 +301,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("check-sni", "TLS", 1),
     _later("check-sni-auto", "TLS"),
     _later("check-ssl", "TLS"),
-    _later("check-via-socks4", "SOCKS4"),
     _later("ciphers", "TLS", 1),
     _later("ciphersuites", "TLS", 1),
     _later("client-sigalgs", "TLS", 1),
@@ -304,9 +318,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("idle-ping", "HTTP/2", 1),
     _later("init-state", "initial server states", 1),
     _later("log-bufsize", "log backends", 1),
-    _later("maxconn", "server queues", 1),
-    _later("maxqueue", "server queues", 1),
-    _later("minconn", "server queues", 1),
     _later("namespace", "network namespaces", 1),
     _later("no-check-sni-auto", "TLS"),
     _later("no-renegotiate", "TLS"),
@@ -331,10 +342,8 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("set-proxy-v2-tlv-fmt", "TLVs made by formats", 1),
     _later("shard", "peers", 1),
     _later("sigalgs", "TLS", 1),
-    _later("slowstart", "slow start", 1),
     _later("sni", "TLS", 1),
     _later("sni-auto", "TLS"),
-    _later("socks4", "SOCKS4", 1),
     _later("ssl", "TLS"),
     _later("ssl-max-ver", "TLS", 1),
     _later("ssl-min-ver", "TLS", 1),

@@ -1,7 +1,8 @@
 """`load`: configuration files in, immutable Settings or diagnostics out.
 
 Main thread only, before the others start. Reads files and the environment, changes neither: what
-`setenv` does is in `Settings.environment`.
+`setenv` does is in `Settings.environment`. The process's directory changes with `default-path`
+while a file is read.
 """
 
 from __future__ import annotations
@@ -72,7 +73,11 @@ def load(
         except (OSError, ValueError) as error:
             diagnostics.alert(f"cannot open configuration file {file} : {_reason(error)}")
             continue
-        reader.feed(file, data)
+        try:
+            with ctx.default_path.reading(file):
+                reader.feed(file, data)
+        except OSError as error:
+            diagnostics.alert(f"couldn't apply 'default-path' for {file} : {_reason(error)}")
     return finish(ctx, tuple(files))
 
 

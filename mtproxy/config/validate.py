@@ -21,6 +21,7 @@ from mtproxy.config import (
     keywords_balance,
     keywords_errors,
     keywords_resolvers,
+    keywords_stats,
     keywords_sticktable,
 )
 from mtproxy.config.context import Context
@@ -63,6 +64,7 @@ def check(ctx: Context) -> None:
         _check_references(ctx, proxy)
         proxy.error_replies = keywords_errors.resolve(ctx, proxy)
         keywords_sticktable.check(ctx, proxy)
+        keywords_stats.check(ctx, proxy)
         keywords_balance.check(ctx, proxy)
         _check_inherited_rules(ctx, proxy)
         _check_loops(ctx, proxy)
@@ -324,6 +326,9 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.stats is not None:
+        ignored.append("stats")
+        proxy.stats = None
     for name in ignored:
         ctx.warn(proxy.location, f"'{name}' ignored for {title} as it requires HTTP mode")
     _warn_of_http_rules(ctx, proxy)
@@ -417,7 +422,7 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 word=server.proto,
             )
         _check_resolvers(ctx, proxy, server, title)
-        if server.check and not _check_port_known(server):
+        if server.check and not (_check_port_known(server) or proxy.checks.ports_known()):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location
             )

@@ -108,7 +108,7 @@ class Acceptor:
         self.spread = spread
         self.ready = 0
         self.paused = False
-        #: paused by order: `resume` does nothing
+        #: paused by hand: does not come back by itself
         self.held = False
         self.registered = False
         self.tasklet = Tasklet(ctx, self.accept_some, "accept")
@@ -116,7 +116,7 @@ class Acceptor:
         self.resume()
 
     def resume(self) -> None:
-        """Accept (again). Stays paused if the kernel refuses to watch the socket."""
+        """Accept (again). Stays paused if the kernel refuses to watch the socket, or while held."""
         if self.held:
             return
         if not self.registered:
@@ -138,23 +138,43 @@ class Acceptor:
             self.ctx.epoll.unregister(self.sock.fileno())
             del self.ctx.fdtab[self.sock.fileno()]
 
+    def hold(self) -> None:
+        """Pause until `release`, whatever room there is."""
+        self.held = True
+        self.pause()
+
+    def release(self) -> None:
+        """End `hold`."""
+        self.held = False
+        self.resume()
+
+    def take_rest(self) -> None:
+        """Before the socket is closed: take what waits in the kernel's queue, as far as there is
+        room. The acceptor is held; no thread accepts on the socket any more.
+        """
+        while self._accept(self.max_accept):
+            pass
+
     def accept_some(self, _value: None) -> None:
         """The tasklet: take up to `max_accept` connections."""
+        if self.registered:
+            self._accept(self.max_accept)
+
+    def _accept(self, count: int) -> bool:
+        """Take up to `count` connections; whether there may be more."""
         ctx = self.ctx
         shareds = ctx.pool.shareds if self.spread else ()
         mine = ctx.shared
-        for _ in range(self.max_accept):
-            if not self.registered:
-                return
+        for _ in range(count):
             if not self.gate.admit():
                 self.pause()
-                return
+                return False
             try:
                 sock, peer = self.sock.accept()
             except BlockingIOError:
                 if self.gate.cancel():
                     continue
-                return
+                return False
             except OSError as e:
                 self.gate.cancel()
                 if e.errno in _CONNECTION_ERRORS:
@@ -166,7 +186,7 @@ class Acceptor:
                 else:
                     ctx.pool.run_everywhere(shed_here)
                 self.pause()
-                return
+                return False
             sock.setblocking(False)
             ctx.activity.accepted += 1
             self.gate.enter()
@@ -181,6 +201,7 @@ class Acceptor:
             else:
                 ctx.activity.accq_pushed += 1
                 best.post(_Handover(self.start, sock, peer))
+        return True
 
 
 class _Handover:

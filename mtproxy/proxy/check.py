@@ -1,9 +1,10 @@
-"""Health checks: a TCP connection to each checked server, at its interval (manual 5.2, `check`).
+"""Health checks: when the check of each server starts, and the one that connects and says nothing
+(manual 5.2, `check`).
 
-A Check is a shared task of the global wait queue: whichever pool thread collects it opens the
-connection on its own loop, waits there for the answer or the timeout, enters the result, and puts
-the check back into the queue. While it is under way it is in no queue, so that one thread at a time
-owns it.
+A Check is a shared task of the global wait queue: whichever pool thread collects it runs it on its
+own loop, enters the result, and puts the check back into the queue. While it is under way it is in
+no queue, so that one thread at a time owns it. What a backend's check has to say is a script, which
+`proxy.checks` runs; without one, and that is the usual case, the functions here do.
 
 As in HAProxy: a check that connects is reset before its handshake is acknowledged, so that servers
 never see it in accept(). The timeout is `inter`; when `timeout check` and `timeout connect` are
@@ -21,9 +22,12 @@ from collections.abc import Iterable
 from random import random
 from typing import TYPE_CHECKING
 
+from mtproxy.base.settings import SendProxy
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
 from mtproxy.net.sockets import bind_source, peer_text, sockaddr
+from mtproxy.proxy.checks.outcome import Outcome, local_failure
+from mtproxy.proxy.checks.run import Run
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
@@ -33,14 +37,12 @@ if TYPE_CHECKING:
     from mtproxy.base.settings import GlobalSettings
     from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.checks.script import Script
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.waitqueue import WaitQueueBase
 
 #: intervals below this do not decide how far the first checks are spread, in ms
 SPREAD_THRESHOLD = 1000
-
-#: errors of this process, not of the server or the way to it
-NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ENOSPC})
 
 
 class Check:
@@ -49,14 +51,17 @@ class Check:
     __slots__ = (
         "_connection",
         "_family",
-        "_source",
+        "_place",
+        "_scripted",
         "_started",
         "_task",
-        "_timeout",
+        "check_timeout",
+        "connect_timeout",
         "expire",
         "never_local",
         "server",
         "settings",
+        "source",
         "spread",
         "wq_key",
     )
@@ -75,11 +80,18 @@ class Check:
         self.wq_key: tuple[int, int] | None = None
         self._family = 0
         proxy = server.backend.settings
-        self._source = server.settings.source or proxy.source
+        script = proxy.check_script
+        #: whether there is more to do than to connect
+        self._scripted = settings.via_socks4 or (script is not None and not script.connects_only)
+        #: what `option tcp-check` says of a connection that failed
+        self._place = "" if script is None else " at initial connection step of tcp-check"
+        self.source = server.settings.source or proxy.source
         timeouts = proxy.timeouts
-        self._timeout = settings.inter
+        #: ms to connect in, and those for everything behind that, None: the rest
+        self.connect_timeout = settings.inter
+        self.check_timeout = timeouts.check
         if timeouts.check is not None and timeouts.connect is not None:
-            self._timeout = min(settings.inter, timeouts.connect)
+            self.connect_timeout = min(settings.inter, timeouts.connect)
         self._started = 0
         self._task: Task | None = None
         self._connection: Connection | None = None
@@ -96,6 +108,10 @@ class Check:
             return
         self.server.check.in_progress = True
         self._started = ctx.now
+        if self._scripted:
+            run = Run(self, self._script(ctx), ctx)
+            run.task = ctx.spawn(self._say(ctx, run), "check")
+            return
         try:
             try:
                 connected = self._connect(ctx)
@@ -105,16 +121,36 @@ class Check:
                     raise
                 connected = self._connect(ctx)
         except OSError as e:
-            self._finish(ctx, *local_failure(e, self._family))
+            self._finish(ctx, local_failure(e, self._family, self._place))
             return
         if connected:
-            self._finish(ctx, CheckStatus.L4OK, "")
+            self._finish(ctx, Outcome(CheckStatus.L4OK))
 
-    def _greet(self, sock: socket.socket) -> None:
-        """Send the header that the settings ask for. A fresh socket takes it whole."""
+    def _script(self, ctx: ThreadContext) -> Script:
+        """The functions of the thread that runs the check."""
+        script: Script = ctx.room.check_scripts[self.server.backend.name]
+        return script
+
+    async def _say(self, ctx: ThreadContext, run: Run) -> None:
+        """Run the script and report."""
+        try:
+            outcome = await run.outcome()
+        except Exception:
+            # whoever owns the loop prints it; the server goes on being checked
+            self.server.check.in_progress = False
+            self._requeue(ctx)
+            raise
+        self._finish(ctx, outcome)
+
+    def greet(self, sock: socket.socket, *, forced: bool = False) -> None:
+        """Send the header that the settings ask for; `forced`: or the usual one. A fresh socket
+        takes it whole. Raises OSError.
+        """
         settings = self.settings.send_proxy
         if settings is None:
-            return
+            if not forced:
+                return
+            settings = self.server.settings.send_proxy or SendProxy()
         source, destination = peer_text(sock.getsockname()), peer_text(sock.getpeername())
         if settings.version == 1:
             header = build_v1(source, destination)
@@ -138,18 +174,18 @@ class Check:
             if self._family != socket.AF_UNIX:
                 # no acknowledgement of the server's SYN before the reset that ends the check
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-            if self._source is not None:
-                bind_source(sock, self._source)
+            if self.source is not None:
+                bind_source(sock, self.source)
             error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)
                 self._task = task
-                task.set_expire(ctx.now + self._timeout)
+                task.set_expire(ctx.now + self.connect_timeout)
                 return False
             if error:
                 raise OSError(error, os.strerror(error))
-            self._greet(sock)
+            self.greet(sock)
         except OSError:
             sock.close()
             raise
@@ -165,45 +201,40 @@ class Check:
         error = connection.connect_error()
         if error == 0:
             try:
-                self._greet(connection.sock)
+                self.greet(connection.sock)
             except OSError as failed:
-                self._end(ctx, CheckStatus.L4CON, failed.strerror or str(failed))
+                info = failed.strerror or str(failed)
+                self._end(ctx, Outcome(CheckStatus.L4CON, info + self._place))
             else:
-                self._end(ctx, CheckStatus.L4OK, "")
+                self._end(ctx, Outcome(CheckStatus.L4OK))
         elif error != errno.EINPROGRESS:
-            self._end(ctx, CheckStatus.L4CON, os.strerror(error))
+            self._end(ctx, Outcome(CheckStatus.L4CON, os.strerror(error) + self._place))
         elif task.expire <= ctx.now:
-            self._end(ctx, CheckStatus.L4TOUT, "")
+            self._end(ctx, Outcome(CheckStatus.L4TOUT, self._place))
 
-    def _end(self, ctx: ThreadContext, status: CheckStatus, info: str) -> None:
+    def _end(self, ctx: ThreadContext, outcome: Outcome) -> None:
         """Drop the connection and report."""
         assert self._task is not None
         assert self._connection is not None
         self._connection.reset()
         ctx.finish(self._task)
         self._task = self._connection = None
-        self._finish(ctx, status, info)
+        self._finish(ctx, outcome)
 
-    def _finish(self, ctx: ThreadContext, status: CheckStatus, info: str) -> None:
+    def _finish(self, ctx: ThreadContext, outcome: Outcome) -> None:
         self.server.check.in_progress = False
-        report_check(self.server, ctx, status, info, ctx.now - self._started)
+        status, info, code = outcome
+        report_check(self.server, ctx, status, info, ctx.now - self._started, code)
         self._requeue(ctx)
 
     def _requeue(self, ctx: ThreadContext) -> None:
+        if self.server.removed:
+            return
         delay = self.interval()
         if self.spread:
             range_ms = delay * self.spread // 100
             delay += range_ms - int(2 * range_ms * random())
         ctx.pool.wait_queue.queue(self, ctx.now + delay, ctx.tid)
-
-
-def local_failure(error: OSError, family: int) -> tuple[CheckStatus, str]:
-    """The result of a check which the local kernel refused at once."""
-    text = error.strerror or str(error)
-    if error.errno == errno.ECONNREFUSED and family != socket.AF_UNIX:
-        return CheckStatus.L4CON, text
-    local = family == socket.AF_UNIX or error.errno in NO_RESOURCES
-    return CheckStatus.SOCKERR if local else CheckStatus.L4CON, f"General socket error ({text})"
 
 
 def start_checks(
@@ -232,3 +263,10 @@ def start_checks(
             spread = min(spread, settings.max_spread_checks)
         wait_queue.queue(check, now + spread * number // len(checks), tid)
     return checks
+
+
+def start_check(server: ServerState, settings: GlobalSettings, ctx: ThreadContext) -> None:
+    """Queue the first check of a server that was added at run time, if it is checked."""
+    if server.settings.check is not None:
+        check = Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+        ctx.pool.wait_queue.queue(check, ctx.now, ctx.tid)

@@ -16,6 +16,7 @@ from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.slowstart import Warmup
 from mtproxy.proxy.states import (
     DRAIN,
     FDRAIN,
@@ -74,7 +75,16 @@ def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> in
     meanwhile, `change` tells what this change did. Returns how many queued requests were moved,
     which the report tells.
     """
-    return 0
+    if change.started and server.state == STARTING:
+        Warmup(server, end_slowstart).queue(ctx)
+    queue = server.backend.queue
+    if queue is None:
+        return 0
+    if change.stopped:
+        return queue.redistribute(server, ctx.tid)
+    if change.left:
+        return 0
+    return queue.settle(server, ctx.tid)
 
 
 def report_check(
@@ -175,15 +185,22 @@ def _may_run(server: ServerState) -> bool:
     )
 
 
-def set_health(server: ServerState, ctx: ThreadContext, state: int, *, agent: bool = False) -> None:
+def set_health(
+    server: ServerState,
+    ctx: ThreadContext,
+    state: int,
+    *,
+    agent: bool = False,
+    reason: str = "changed from CLI",
+) -> None:
     """Force what the health (or agent) check has found, until the next checks say otherwise.
 
     `state` is RUNNING, STOPPING or STOPPED. Does not end maintenance. Not for servers that track
-    another.
+    another. `reason` is told in the logs.
     """
     assert server.track is None or agent
     check = server.agent if agent else server.check
-    reason = ", changed from CLI"
+    reason = f", {reason}"
     server.lock.take(ctx.tid)
     try:
         change = _begin(server)
@@ -511,7 +528,10 @@ def _numbers(server: ServerState, change: Change, moved: int) -> str:
     running_on = " Running on backup." if backend.on_backup else ""
     text = f" {backend.active} active and {backend.backup} backup servers {word}.{running_on}"
     if change.state == STOPPED:
+        remaining = 0 if server.limit is None else server.limit.waiting.length
         return (
-            f"{text} {server.sessions()} sessions active, {moved} requeued, 0 remaining in queue."
+            f"{text} {server.sessions()} sessions active, {moved} requeued, "
+            f"{remaining} remaining in queue."
         )
-    return f"{text} {moved} sessions requeued, 0 total in queue."
+    waiting = 0 if backend.queue is None else backend.queue.waiting.length
+    return f"{text} {moved} sessions requeued, {waiting} total in queue."

@@ -17,6 +17,7 @@ from mtproxy.rules.patterns.store import PatternStore
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import ProxySettings, Settings
+    from mtproxy.rules.reply import Reply
     from mtproxy.rules.tables import Act, Evaluate, Test
     from mtproxy.rules.types import Type
     from mtproxy.rules.view import View
@@ -30,7 +31,7 @@ def _no_rate(_key: tuple[object, ...], _total: int) -> int:
 class RuleShared:
     """What the rules of all threads share."""
 
-    __slots__ = ("patterns", "proc_vars", "rate", "settings", "tables")
+    __slots__ = ("patterns", "proc_vars", "rate", "services", "settings", "tables")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -42,6 +43,8 @@ class RuleShared:
         self.patterns: PatternStore = getattr(settings, "patterns", None) or PatternStore()
         #: stick tables by name
         self.tables: dict[str, Any] = {}
+        #: what `use-service` names but Python functions: makes one thread's answer
+        self.services: dict[str, Callable[[Build], Reply]] = {}
 
 
 class BuiltRule:

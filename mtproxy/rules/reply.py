@@ -17,7 +17,7 @@ from mtproxy.http.headers import CONNECTION_CLOSE, Header, connection_flags, mak
 from mtproxy.http.status import reason_phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mtproxy.rules.build import Build
     from mtproxy.rules.view import View
@@ -32,10 +32,22 @@ class Message:
     `headers` is a list that nobody else has: rules for responses change it. Its Content-Length is
     that of `body`; the stream leaves the body out where the request was HEAD. `logged` is the
     status that logs tell, which need not be that of an error file. `close`: the connection ends
-    with it. `silent`: nothing is sent, the connection just ends. `version` is 10 or 11.
+    with it. `silent`: nothing is sent, the connection just ends. `version` is 10 or 11. `pieces`:
+    the body is made while it is sent, in pieces that each cost little time (an empty one just lets
+    others go on); `headers` then tell no length.
     """
 
-    __slots__ = ("body", "close", "headers", "logged", "reason", "silent", "status", "version")
+    __slots__ = (
+        "body",
+        "close",
+        "headers",
+        "logged",
+        "pieces",
+        "reason",
+        "silent",
+        "status",
+        "version",
+    )
 
     def __init__(self, status: int, reason: bytes, headers: list[Header], body: bytes) -> None:
         self.status = status
@@ -46,6 +58,7 @@ class Message:
         self.close = False
         self.silent = False
         self.version = 11
+        self.pieces: Iterator[bytes] | None = None
 
 
 class Reply:

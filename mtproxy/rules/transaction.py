@@ -24,6 +24,8 @@ class Transaction:
     txn_vars: dict[str, Any] | None = None
     req_vars: dict[str, Any] | None = None
     res_vars: dict[str, Any] | None = None
+    #: of the scope check: None in a stream
+    check_vars: dict[str, Any] | None = None
     #: variables of the scope res may be set, those of req not any more
     responding = False
     #: %rt, once it has been asked for

@@ -4,8 +4,8 @@
 one dictionary. A value keeps its type, for its class is its type. Scopes: proc (of the process, in
 `RuleShared.proc_vars`; single operations on that dictionary are atomic), sess (of the client's
 connection), txn, req and res (of the transaction; req until a server is looked for or an answer is
-made, res from then on). The scope check belongs to health checks: elsewhere such a variable is
-never set, as in HAProxy. What is returned belongs to its thread.
+made, res from then on), check (of one health check: elsewhere such a variable is never set, as in
+HAProxy). What is returned belongs to its thread.
 
 Limits (`tune.vars.*-max-size`) count as HAProxy 2.6 does: 80 bytes for a variable, and the bytes of
 text or binary data; a scope counts for the ones around it: res and req for txn, that for sess, that
@@ -102,7 +102,12 @@ def reader(name: str, build: Build, default: bytes | None = None) -> Evaluate:
 
             return read_res
     assert scope == "check", f"scope {scope}"
-    return lambda _view: None
+
+    def read_check(view: View) -> Value | None:
+        kept = view.txn.check_vars
+        return None if kept is None else kept.get(key, default)
+
+    return read_check
 
 
 def writer(name: str, build: Build, conditions: Collection[str] = ()) -> Write:
@@ -111,8 +116,6 @@ def writer(name: str, build: Build, conditions: Collection[str] = ()) -> Write:
     `conditions` are some of CONDITIONS; where one does not hold nothing happens.
     """
     scope, key = _split(name)
-    if scope == "check":
-        return lambda _view, _value: False
     store = _store(scope, build)
     room = _room(scope, build)
     wanted = frozenset(conditions)
@@ -170,6 +173,8 @@ def _store(scope: str, build: Build) -> _Store:
                 return owner.req_vars
 
             return req
+        case "check":
+            return lambda view: view.txn.check_vars
 
     def res(view: View) -> dict[str, Any] | None:
         owner = view.txn

@@ -38,7 +38,8 @@ class View(Protocol):
     server: str
     fe: Any
     be: Any
-    #: how the stream deals with its backend, once it has one
+    #: how the stream deals with its client, and with its backend once it has one
+    conf: Any
     bconf: Any
     srv: Any
     conn: Any
@@ -56,7 +57,9 @@ class View(Protocol):
     first: bool
     #: -1 before the client was told one
     status: int
-    #: ms until there was a connection to the server, and then the head of its answer; -1: not yet
+    #: ms spent in queues, until there was a connection to the server, and then the head of its
+    #: answer; -1: not yet
+    t_w: int
     t_c: int
     t_r: int
     #: the log line has been, or is being, made

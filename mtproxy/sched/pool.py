@@ -17,6 +17,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from random import random
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.clock import monotonic_ms
@@ -91,6 +92,12 @@ class Pool:
         self.task_profiling = "off"
         self.stopping = False
         self.stopping_now = False
+        #: the process will stop softly, now or when its grace is over
+        self.leaving = False
+        #: ms over which a soft stop spreads the end of idle connections, and the tick at which that
+        #: is over; 0: they end at once
+        self.close_spread = 0
+        self.close_spread_end = 0
         self.start_tick = monotonic_ms()
         self.wait_queue: WaitQueueBase[Any] = VARIANTS[wait_queue]()
         self.wait_queue.on_earlier = self._wake_a_sleeper
@@ -247,6 +254,29 @@ class Pool:
         """Leave all loops at `tick`, if they still run then. Any thread."""
         self.run_on(0, lambda ctx: _arm_hard_stop(ctx, tick))
 
+    def call_at(self, tick: int, action: Callable[[], None]) -> None:
+        """Have `action()` called on thread 0 at `tick`. Any thread."""
+
+        def arm(ctx: ThreadContext) -> None:
+            task = Task(ctx, lambda _value: _act(task, action), "later")
+            task.set_expire(tick)
+
+        self.run_on(0, arm)
+
+    def lets_idle(self, now: int) -> int:
+        """How much longer an idle connection may stay during a soft stop, in ms; 0: not at all.
+
+        A time by chance within `close-spread-time`, so that the clients do not come back at once.
+        """
+        left = self.close_spread_end - now
+        return 0 if left <= 0 else int(random() * left)
+
+    def keeps_alive(self, now: int) -> bool:
+        """Whether a connection may stay for another request during a soft stop: the less likely,
+        the more of `close-spread-time` is over.
+        """
+        return self.close_spread_end - now > random() * self.close_spread
+
     def handle_signal(self, signum: int, action: Callable[[], None]) -> None:
         """Have `action()` called on thread 0 when signal `signum` arrives. Main thread only."""
 
@@ -262,6 +292,11 @@ def _watch_inbox(ctx: ThreadContext) -> None:
 
 def _note_soft_stop(ctx: ThreadContext) -> None:
     ctx.stopping = True
+
+
+def _act(task: Task, action: Callable[[], None]) -> None:
+    task.ctx.finish(task)
+    action()
 
 
 def _arm_hard_stop(ctx: ThreadContext, tick: int) -> None:

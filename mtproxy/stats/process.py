@@ -171,7 +171,7 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "Idle_pct": rates.idle_percent,
         "node": runtime.node,
         "description": global_.description or "",
-        "Stopping": int(pool.stopping),
+        "Stopping": int(pool.leaving),
         "Jobs": runtime.listeners + connections,
         "Listeners": runtime.listeners,
         "DroppedLogs": runtime.dropped_logs,

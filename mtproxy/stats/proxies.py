@@ -6,13 +6,14 @@ Any thread may call; other threads' counters are read without a lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy.counters import AVERAGE_SAMPLES
+from mtproxy.proxy.slowstart import throttle
 from mtproxy.proxy.states import server_status
 from mtproxy.stats.fields import MODULES
 from mtproxy.stats.render import ObjectType, Row, Value
@@ -66,6 +67,12 @@ def rows(runtime: Runtime, wanted: Filter | None = None) -> Iterator[Row]:
                 yield from _server_rows(runtime, proxy, wanted)
             if wanted.types & BACKENDS and (not one_server or not wanted.server_id):
                 yield backend_row(runtime, proxy, wanted)
+
+
+def rows_of(runtime: Runtime, shown: Iterable[ProxyRuntime], wanted: Filter) -> Iterator[Row]:
+    """The rows of some proxies, in their order."""
+    for proxy in shown:
+        yield from rows(runtime, replace(wanted, proxy=proxy))
 
 
 def _server_rows(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter) -> Iterator[Row]:
@@ -247,7 +254,7 @@ def server_row(
         "pxname": proxy.name,
         "svname": state.name,
         "status": server_status(state),
-        "weight": state.weight,
+        "weight": state.shown_weight(now),
         "act": int(not state.settings.backup),
         "bck": int(state.settings.backup),
         "lastchg": (now - state.last_change) // 1000,
@@ -269,6 +276,9 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    percent = throttle(state, now)
+    if percent is not None:
+        values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
     check = state.check

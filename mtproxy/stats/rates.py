@@ -99,6 +99,11 @@ class Rates:
         """The highest value of a gauge that was seen; at least 1 when `in_all` ever came."""
         return max(self._peaks.get(key, 0), current, of_one_thread, int(in_all > 0))
 
+    def forget(self, proxy: int, server: int) -> None:
+        """A server is gone, and its id may come again. On the sampling thread."""
+        self._samples.pop((proxy, server, "cum_sess"), None)
+        self._peaks.pop((proxy, server, "conn"), None)
+
     def clear(self) -> None:
         """Forget the highest values."""
         self._peaks.clear()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import mtproxy
 from mtproxy.proxy.counters import BackendCounters, FrontendCounters
+from mtproxy.stats.history import History
 from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
+    from mtproxy.proxy.server import ServerState
     from mtproxy.proxy.sticktable import StickTable
     from mtproxy.rules.build import RuleShared
     from mtproxy.sched.context import ThreadContext
@@ -132,13 +134,27 @@ class Runtime:
         self.process_quota: Quota | None = None
         #: by the word of `set rate-limit`: what sets a limit of the process, per second, 0: none
         self.rate_limits: dict[str, Callable[[int], None]] = {}
+        #: servers that are being added or removed: (backend, name) and id; one thread only
+        self.changing: dict[tuple[str, str], int] = {}
+        #: begins the checks of a server that was added
+        self.start_check: Callable[[ServerState, ThreadContext], None] | None = None
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)
+        self.history = History(pool)
         #: counts runtime-socket connections and requests, which belong to no frontend
         self.cli_connections = 0
         #: the profiling session that runs; thread 0 only
         self.sampler: Sampler | None = None
+
+    def reserved_ids(self, backend: str) -> set[int]:
+        """Ids of servers of a backend that are just being added or removed."""
+        return {number for (name, _), number in self.changing.items() if name == backend}
+
+    def forget_counters(self, proxy: int, server: int) -> None:
+        """What was kept by the id of a server that is gone is not that of the next one."""
+        self.baselines.forget((proxy, server))
+        self.rates.forget(proxy, server)
 
     def set_backends(self, backends: Mapping[str, BackendShared]) -> None:
         """Say what all threads share of each backend. Before the threads start."""
@@ -167,6 +183,7 @@ class Runtime:
     def housekeeping(self, _ctx: ThreadContext) -> None:
         """Once a second, on one thread (a `housekeepers` entry of thread 0)."""
         self.rates.sample()
+        self.history.sample()
 
     @property
     def node(self) -> str:

@@ -73,6 +73,10 @@ class Baselines:
         responses = [a - b for a, b in zip(totals.http_rsp, baseline.http_rsp, strict=True)]
         return Totals(values, responses)
 
+    def forget(self, key: object) -> None:
+        """The owner is gone."""
+        self._cleared.pop(key, None)
+
     def clear(self, key: object, sets: Sequence[Counters]) -> None:
         """Count anew from here."""
         self._cleared[key] = add_up(sets)

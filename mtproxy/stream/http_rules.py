@@ -21,6 +21,7 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     make_response,
 )
+from mtproxy.http.headers import make_header
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtproxy.rules.build import BuiltRule
+    from mtproxy.stream.rules import Intercept
 
 
 #: changed heads that are remembered per route and thread
@@ -101,6 +103,8 @@ class HttpRules(HttpExchange):
                 verdict = evaluate(front.request, self)
                 if verdict is not None:
                     await self._request_verdict(front.request, verdict)
+            if front.stats is not None and front.stats.wants(self):
+                await self._intercepted(front.stats)
             if front.redirect:
                 await self._request_set(front.redirect)
             if front.use_backend:
@@ -126,6 +130,8 @@ class HttpRules(HttpExchange):
                 self.tracking.count_backend_request()
             if back.request:
                 await self._request_set(back.request)
+            if back.stats is not None and back.stats.wants(self):
+                await self._intercepted(back.stats)
             if back.redirect:
                 await self._request_set(back.redirect)
         if self.txn.pending is not None and self.txn.pending.cut:
@@ -180,6 +186,15 @@ class HttpRules(HttpExchange):
         verdict = evaluate(rules, self)
         if verdict is not None:
             await self._request_verdict(rules, verdict)
+
+    async def _intercepted(self, service: Intercept) -> None:
+        """A service answers in place of a server. Raises Stop."""
+        self.server = service.name
+        self.t_w = self.t_c = 0
+        if service.access:
+            await self._request_set(service.access)
+        self.t_r = 0
+        await self._request_verdict((), service.answer(self))
 
     async def _request_verdict(self, rules: Sequence[BuiltRule], verdict: Verdict) -> None:
         """Act upon the first verdict of a rule set. Raises Stop where it is final."""
@@ -236,7 +251,7 @@ class HttpRules(HttpExchange):
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
         ctx, task = self.ctx, self.task
         started = ctx.now
-        until = started + self.conf.tarpit
+        until = started + (self.conf.tarpit if self.be is None else self.bconf.tarpit)
         task.set_expire(until)
         while ctx.now < until and not self.client_gone:
             await park()
@@ -447,6 +462,21 @@ class HttpRules(HttpExchange):
                 self.txn.cookie_state = "D" + state[1]
 
     # --- what is said here
+    async def _send_reply(self, message: Message, request: RequestHead, keep: bool) -> bool:
+        """Send a response that is made here; whether the connection goes on."""
+        pieces = message.pieces
+        chunked = pieces is not None and request.version != 10
+        asks = not request.start_line.startswith(b"HEAD ")
+        if chunked and asks:
+            message.headers.append(make_header(b"transfer-encoding", b"chunked"))
+        data, keep = self.reply_bytes(message, request, keep=keep)
+        self.bytes_read += len(data)
+        sent = await self.send(data)
+        # errors of rules may have taken its place
+        if message.pieces is not None and asks:
+            return sent and await self.send_pieces(message.pieces, chunked=chunked) and keep
+        return keep
+
     def reply_bytes(
         self, message: Message, request: RequestHead, *, keep: bool
     ) -> tuple[bytes, bool]:
@@ -458,10 +488,11 @@ class HttpRules(HttpExchange):
             return b"", False
         if self.room.ruled:
             self.txn.begin_response()
-        after = self._route().after if self.room.ruled else ()
+        after = self._after() if self.room.ruled else ()
         head = self._head_of(message)
         if after:
             if not self.run_after_rules(after):
+                message.pieces = None
                 message = ErrorReply(500).message(self) or built_in(500)
                 self.status = message.logged
                 head = self._head_of(message)
@@ -472,6 +503,8 @@ class HttpRules(HttpExchange):
             head = self.response
             head.seal()
         keep = keep and not message.close and not (after and self.txn.close)
+        if message.pieces is not None and request.version == 10:
+            keep = False  # its end is that of the connection
         connection = b""
         if not keep:
             connection = CLOSE_LINE if message.version == 11 else b""
@@ -482,8 +515,12 @@ class HttpRules(HttpExchange):
             return out, keep
         return out + message.body, keep
 
-    def _route(self) -> Route:
-        return self.room.route if self.be is None else self.room.route_to(self.be.name)
+    def _after(self) -> Sequence[Sequence[BuiltRule]]:
+        """The rules for what is sent now: those of a backend count once it has been entered."""
+        if self.be is not None:
+            return self.room.route_to(self.be.name).after
+        front = self.room.rules
+        return () if front is None or not front.after else (front.after,)
 
     def _head_of(self, message: Message) -> ResponseHead:
         """The head of a message, as `self.response` where rules look at it."""

@@ -86,13 +86,11 @@ class FrontListeners:
 
     def _hold(self, ctx: ThreadContext) -> None:
         for acceptor in self._mine(ctx):
-            acceptor.held = True
-            acceptor.pause()
+            acceptor.hold()
 
     def _release(self, ctx: ThreadContext) -> None:
         for acceptor in self._mine(ctx):
-            acceptor.held = False
-            acceptor.resume()
+            acceptor.release()
 
     def _drop(self, ctx: ThreadContext) -> None:
         self._hold(ctx)

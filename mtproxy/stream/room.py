@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtproxy.log.logger import Logger, ThreadLogs
     from mtproxy.net.listener import Acceptor
     from mtproxy.proxy.backend import Backend
+    from mtproxy.proxy.checks.script import Script
     from mtproxy.proxy.dns.section import Section
     from mtproxy.proxy.frontend import Frontend
     from mtproxy.proxy.quota import Quota
@@ -216,6 +217,7 @@ class Room:
         "backend_logs",
         "backends",
         "cache",
+        "check_scripts",
         "confs",
         "count_listeners",
         "fronts",
@@ -243,6 +245,8 @@ class Room:
         self.sections: dict[str, Section] = {}
         #: rules of the backends that have any
         self.back_rules: dict[str, SideRules] = {}
+        #: what health checks of a backend's servers do, by its name (proxy.checks)
+        self.check_scripts: dict[str, Script] = {}
         self.acceptors: list[Acceptor] = []
         #: some rule asks how many connections a listener has
         self.count_listeners = False

@@ -8,7 +8,7 @@ thread serves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mtproxy.base.ruleset import ProxyRules
 from mtproxy.rules.acl import FAIL, MISS
@@ -26,6 +26,21 @@ if TYPE_CHECKING:
     from mtproxy.rules.tables import Test
     from mtproxy.rules.view import View
     from mtproxy.stream.conf import BackConf, FrontConf
+
+
+class Intercept(Protocol):
+    """Answers some requests in place of servers, behind the http-request rules of its proxy.
+
+    `name` stands for a server in logs. `access` are rules of its own, the first verdict of which
+    decides; what they let pass gets `answer`, an Answer or a Wait that ends with one.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def access(self) -> Sequence[BuiltRule]: ...
+    def wants(self, view: View) -> bool: ...
+    def answer(self, view: View) -> Verdict: ...
 
 
 class BuiltChoice:
@@ -67,6 +82,7 @@ class SideRules:
         "response",
         "response_delay",
         "session",
+        "stats",
         "use_backend",
         "use_server",
     )
@@ -89,6 +105,8 @@ class SideRules:
         self.monitor_fail = tuple(build.condition(one) for one in rules.monitor_fail)
         #: what the log wants to be kept; of the frontend side
         self.keeper: Keeper | None = build_keeper(build)
+        #: the statistics page, where the proxy has one; set by boot
+        self.stats: Intercept | None = None
         #: ms; 0: rules about content do not wait for it
         self.inspect_delay = rules.inspect_delay or 0
         self.response_delay = rules.response_delay or 0

@@ -97,6 +97,7 @@ class FakePool:
     def __init__(self, nbthread: int) -> None:
         self.nbthread = nbthread
         self.stopping = False
+        self.leaving = False
         self.task_profiling = "off"
         self.contexts = [fake_context(tid, self) for tid in range(nbthread)]
 

@@ -1,6 +1,7 @@
 """use-service, and what is refused: the cache, SPOE, Lua (manual 4.2).
 
-A service answers requests here. `use-service python.MODULE.FUNCTION` calls a function of an
+A service answers requests here. `use-service prometheus-exporter` tells the counters (stats.
+prometheus). `use-service python.MODULE.FUNCTION` calls a function of an
 installed Python module: `FUNCTION(view) -> (status, [(name, value), ...], body)`, all of them
 bytes but the status. It runs on the connection's thread and must not block. What it raises is
 reported, and the client gets a 500.
@@ -14,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.nearest import nearest
 from mtproxy.base.report import say
 from mtproxy.http.headers import Header, make_header, parse_field_line
 from mtproxy.rules.reply import Message, Reply
@@ -30,6 +32,8 @@ type Service = Callable[[View], tuple[int, list[tuple[bytes, bytes]], bytes]]
 
 _REQUEST = frozenset({"http-request"})
 _PREFIX = "python."
+#: services of this program by the name that HAProxy gives them
+SERVICES = ("prometheus-exporter",)
 
 
 class ServiceReply(Reply):
@@ -86,11 +90,13 @@ def _parse(reader: RuleReader) -> str:
     name = reader.value("a service name")
     if name.startswith("lua."):
         raise reader.error("Lua is known but not supported by mtproxy yet; see 'python.'", name)
-    if name == "prometheus-exporter":
-        raise reader.error(f"'{name}' is known but not supported by mtproxy yet", name)
+    if name in SERVICES:
+        return name
     if not name.startswith(_PREFIX):
         raise reader.error(
-            f"'{name}' is no service: 'python.MODULE.FUNCTION' names a function of a module", name
+            f"'{name}' is no service: 'python.MODULE.FUNCTION' names a function of a module",
+            name,
+            nearest(name, SERVICES),
         )
     try:
         find(name)
@@ -113,8 +119,11 @@ def find(name: str) -> Service:
     return service
 
 
-def _build(name: str, _build: Build) -> Act:
-    answer = Answer(ServiceReply(name, find(name)))
+def _build(name: str, build: Build) -> Act:
+    reply = (
+        build.shared.services[name](build) if name in SERVICES else ServiceReply(name, find(name))
+    )
+    answer = Answer(reply)
     return lambda _view: answer
 
 

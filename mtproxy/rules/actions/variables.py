@@ -28,6 +28,8 @@ _SETS = frozenset(
         "http-request",
         "http-response",
         "http-after-response",
+        "tcp-check",
+        "http-check",
     }
 )
 

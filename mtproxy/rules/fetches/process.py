@@ -34,7 +34,7 @@ def _pid(_args: tuple[Any, ...], _build: Build) -> Evaluate:
 
 
 def _stopping(view: View) -> bool:
-    return bool(view.ctx.stopping)
+    return bool(view.ctx.pool.leaving)
 
 
 # --- the task

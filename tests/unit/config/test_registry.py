@@ -40,7 +40,7 @@ def test_two_words_win_over_one() -> None:
     assert found.name == "option httplog"
     found = registry.find("listen", ("stats", "enable"))
     assert found is not None
-    assert found.name == "stats"
+    assert found.name == "stats enable"
     assert registry.find("global", ("stats", "enable")) is None
 
 

@@ -44,7 +44,7 @@ BY_CONFIG = {
     "Settings": {"files"},
 }
 #: options that are the default, or have their own field
-NO_READER = {"http-keep-alive", "tcp-check", "tcpka", "forwardfor", "httplog", "tcplog"}
+NO_READER = {"http-keep-alive", "tcpka", "forwardfor", "httplog", "tcplog"}
 
 #: names that more than one record has, or that are common words: how each record's is read
 READ_AS = {
@@ -142,6 +142,7 @@ READ_AS = {
     ("SendProxy", "version"): r"settings\.version == 1",
     ("Settings", "global_"): r"settings\.global_",
     ("Settings", "proxies"): r"settings\.proxies",
+    ("ServerSettings", "maxconn"): r"server\.settings\.maxconn",
     ("StatsSocket", "bind"): r"settings\.bind",
     ("StatsSocket", "timeout"): r"stats_socket\.timeout",
     ("Timeouts", "check"): r"timeouts\.check",

@@ -13,7 +13,8 @@ import pytest
 
 from mtproxy.base.settings import Address, AddressKind, CheckSettings, ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
-from mtproxy.proxy.check import Check, local_failure
+from mtproxy.proxy.check import Check
+from mtproxy.proxy.checks.outcome import local_failure
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import set_maint
@@ -204,10 +205,10 @@ def test_maintenance_during_a_check(ctx: ThreadContext, silent: int) -> None:
     ],
 )
 def test_local_failures(error: int, family: int, expected: tuple[CheckStatus, str]) -> None:
-    status, info = local_failure(OSError(error, os.strerror(error)), family)
+    status, info, _ = local_failure(OSError(error, os.strerror(error)), family)
     assert (status, info) == (expected[0], f"General socket error ({expected[1]})")
 
 
 def test_refused_at_once() -> None:
     error = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-    assert local_failure(error, socket.AF_INET) == (CheckStatus.L4CON, "Connection refused")
+    assert local_failure(error, socket.AF_INET) == (CheckStatus.L4CON, "Connection refused", 0)

@@ -61,7 +61,7 @@ def test_values(runtime: Runtime):
     runtime.cli_connections = 2
     runtime.thread_logs.append(SimpleNamespace(dropped=6))  # type: ignore[arg-type]
     runtime.pool.contexts[1].normal.append(None)  # type: ignore[arg-type]
-    runtime.pool.stopping = True
+    runtime.pool.leaving = True
     got = values(runtime)
     assert (got["CurrConns"], got["CumConns"], got["CumReq"]) == (4, 12, 27)
     assert (got["TotalBytesOut"], got["DroppedLogs"], got["Run_queue"]) == (1000, 6, 1)

@@ -1,0 +1,1 @@
+"""The statistics page as HTML."""
