@@ -34,6 +34,7 @@ from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
+from mtproxy.proxy.tracking import link_tracks
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.rules.nowhere import set_variables
@@ -127,6 +128,7 @@ def make_shared(
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
+    link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
     fronts = shared.front_listeners
     for proxy in settings.proxies:

@@ -281,6 +281,8 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
+    if state.track is not None:
+        values["tracked"] = state.track.full_name
     check = state.check
     if check.enabled:
         values |= {
