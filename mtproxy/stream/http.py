@@ -45,8 +45,8 @@ class HttpStream(HttpRules):
     __slots__ = ()
 
     # --- the client connection
-    async def run(self) -> None:
-        """The session's coroutine: one request after the other."""
+    async def run(self, buf: bytes = b"") -> None:
+        """The session's coroutine: one request after the other. `buf` has been read already."""
         ctx = self.ctx
         conn = self.conn
         task = self.task
@@ -55,7 +55,6 @@ class HttpStream(HttpRules):
         recv = conn.recv
         known = cache.request_heads
         bufsize = conf.bufsize
-        buf = b""
         in_a_row = 0
         try:
             while True:

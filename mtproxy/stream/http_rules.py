@@ -62,6 +62,8 @@ class HttpRules(HttpExchange):
         self.conf = self.room.conf
         self.request = request
         self.response = None
+        if request is not None:
+            self.status = -1  # that of the transaction before
         if body is not None:
             self._note_body(body)
         keeper = self.room.keeper
@@ -111,7 +113,8 @@ class HttpRules(HttpExchange):
         if be is None or bconf is None:
             self._leave_request()
             if route.incompatible:
-                raise Stop(500, "IR")
+                # HAProxy has no words for what has become HTTP by a rule
+                raise Stop(500 if room.mode == self.fe.settings.mode else 0, "IR")
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:
