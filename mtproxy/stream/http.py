@@ -257,11 +257,13 @@ class HttpStream(HttpRules):
                     srv = await wait_for_server(self, be)
                 else:
                     self.t_w = 0
-            elif srv.limit is None:
-                srv.take()
-                self.t_w = 0
             else:
-                srv = await wait_for_server(self, be, srv)
+                if srv.limit is None:
+                    srv.take()
+                    self.t_w = 0
+                else:
+                    srv = await wait_for_server(self, be, srv)
+                srv.counters.unbalanced += 1
             self.set_server(srv)
             if not usual:
                 if ruled and self.txn.own_req:
@@ -604,11 +606,12 @@ class HttpStream(HttpRules):
             side = self.srv or self.be
             if side is not None:
                 side.counters.http_rsp[index] += 1
-        side = self.srv or self.be
-        if side is not None:
-            counters = side.counters
+        srv = self.srv
+        if srv is not None:
+            counters = srv.counters
             counters.last_tick = now
-            counters.add_times(self.t_w, self.t_c, self.t_r, total)
+            if self.t_r >= 0:
+                counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()

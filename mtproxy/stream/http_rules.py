@@ -201,6 +201,8 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
+        if self.be is not None:
+            self.be.counters.last_tick = self.ctx.now
         keeper = self.room.keeper
         if keeper is not None and not (isinstance(final, Answer) and not final.denied):
             keeper.request_refused(self)

@@ -61,10 +61,12 @@ class TcpStream(TcpRules):
                 srv = be.pick(self)
                 if srv is None:
                     srv = await wait_for_server(self, be)
-            elif srv.limit is None:
-                srv.take()
             else:
-                srv = await wait_for_server(self, be, srv)
+                if srv.limit is None:
+                    srv.take()
+                else:
+                    srv = await wait_for_server(self, be, srv)
+                srv.counters.unbalanced += 1
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             if ruled:
@@ -149,7 +151,8 @@ class TcpStream(TcpRules):
         if side is not None:
             if self.srv is None:
                 side.counters.cum_sess += 1
-            side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            if self.t_c >= 0:
+                side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
             state = self.term_state
             if state != "--":
