@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.settings import ServerSettings
 from mtproxy.proxy.balance import SCALE, Balancer, Full, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
@@ -26,7 +27,7 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ProxySettings, ServerSettings
+    from mtproxy.base.settings import ProxySettings
     from mtproxy.net.connection import Connection
     from mtproxy.proxy.capture import BadCapture
     from mtproxy.proxy.sticking import Sticking
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 #: syslog severities of the messages about servers
 EMERG, ALERT, NOTICE = 0, 1, 5
+
+#: the name of no server
+NOSRV = "<NOSRV>"
 
 #: positions of removed servers that are left free, beside as many as there are servers
 MOST_HOLES = 64
@@ -57,6 +61,7 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "hidden",
         "last_change",
         "lock",
         "name",
@@ -77,6 +82,10 @@ class BackendShared:
             ServerState(server, self, position, now)
             for position, server in enumerate(settings.servers)
         )
+        #: what no report and no algorithm knows: where all sessions go instead (`dispatch`)
+        self.hidden: ServerState | None = None
+        if settings.direct is not None:
+            self.hidden = ServerState(ServerSettings(NOSRV, 0, settings.direct), self, 0, now)
         size = len(self.servers)
         self.balancer: Balancer = make_balancer(settings, self.lock)
         #: what the balancer's weights are in: parts of one
@@ -250,6 +259,7 @@ class Backend:
         "_hash_of",
         "counters",
         "errors",
+        "hidden",
         "last_error",
         "load",
         "name",
@@ -270,6 +280,9 @@ class Backend:
         self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
+        self.hidden: tuple[Server, ...] = (
+            () if shared.hidden is None else (Server(shared.hidden, tid),)
+        )
         #: by position; where a server has gone, what was there before: it is never picked
         self.slots = self.servers
         #: removed servers that some session has not left yet
@@ -286,13 +299,23 @@ class Backend:
         self.load = Load(self.counters, shared.side_counters)
         self._full: Full | None = None
         self._hash_of: HashOf | None = None
-        self.pick: Picker = shared.balancer.picker(self.slots, tid)
+        self.pick: Picker
+        self.rebind()
         #: the `stick` rules; None where there are none
         self.sticking: Sticking | None = None
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
+        if self.hidden:
+            self.pick = self._pick_hidden
+            return
         self.pick = self.shared.balancer.picker(self.slots, self.tid, self._full, self._hash_of)
+
+    def _pick_hidden(self, stream: Any, avoid: Server | None = None) -> Server | None:
+        """`pick` of a backend whose sessions go to no server."""
+        server = self.hidden[0]
+        server.counters.conn_cur += 1
+        return server
 
     def set_hash(self, hash_of: HashOf | None) -> None:
         """How streams are hashed, where the algorithm chooses by a key."""
@@ -346,10 +369,10 @@ class Backend:
 
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""
-        servers = (*self.servers, *self.retired)
+        servers = (*self.servers, *self.retired, *self.hidden)
         return combined(self.counters, [server.counters for server in servers])
 
     def sessions_so_far(self) -> int:
         """How many sessions entered the backend on this thread. Any thread."""
-        servers = (*self.servers, *self.retired)
+        servers = (*self.servers, *self.retired, *self.hidden)
         return self.counters.cum_sess + sum([s.counters.cum_sess for s in servers])
