@@ -17,6 +17,7 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
+from mtproxy.config.keywords_server_state import STATE_OPTIONS
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
@@ -231,6 +232,7 @@ def _default(name: str, why: str) -> ServerOption:
 
 
 SERVER_OPTIONS: tuple[ServerOption, ...] = (
+    *STATE_OPTIONS,
     ServerOption("addr", _check_address),
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
@@ -247,6 +249,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
     ServerOption("max-reuse", _number("max_reuse", -1)),
+    ServerOption("maxconn", _number("maxconn", 0)),
+    ServerOption("maxqueue", _number("maxqueue", 0)),
+    ServerOption("minconn", _number("minconn", 0)),
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
     ServerOption("no-check-send-proxy", _set("check_send_proxy", False)),
@@ -318,11 +323,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("guid", "GUIDs", 1),
     _later("healthcheck", "health check sections", 1),
     _later("idle-ping", "HTTP/2", 1),
-    _later("init-state", "initial server states", 1),
     _later("log-bufsize", "log backends", 1),
-    _later("maxconn", "server queues", 1),
-    _later("maxqueue", "server queues", 1),
-    _later("minconn", "server queues", 1),
     _later("namespace", "network namespaces", 1),
     _later("no-check-sni-auto", "TLS"),
     _later("no-renegotiate", "TLS"),
@@ -354,7 +355,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ssl-reuse", "TLS"),
     _later("tcp-md5sig", "TCP MD5 signatures", 1),
     _later("tls-tickets", "TLS"),
-    _later("track", "tracking of other servers", 1),
     _later("usesrc", "transparent proxying", 1),
     _later("verify", "TLS", 1),
     _later("verifyhost", "TLS", 1),

@@ -115,7 +115,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY_ONLY, "filter", "filters"),
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
-    (BACK, "fullconn", "dynamic server limits"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (BACK, "persist", "persistence"),

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.settings import ServerSettings
-from mtproxy.proxy.balance import SCALE, Balancer, Full, HashOf, Picker, make_balancer
+from mtproxy.proxy.balance import SCALE, Balancer, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.queue import BackendQueue, is_full, limited_picker
 from mtproxy.proxy.server import Server, ServerState
 from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.sync.labels import LockLabel
@@ -61,11 +62,13 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "fullconn",
         "hidden",
         "last_change",
         "lock",
         "name",
         "notify",
+        "queue",
         "scale",
         "servers",
         "settings",
@@ -73,8 +76,13 @@ class BackendShared:
         "sides",
     )
 
-    def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
+    def __init__(
+        self, settings: ProxySettings, now: int, notify: Notify, fullconn: int = 1
+    ) -> None:
+        """`fullconn` holds where the settings say none."""
         self.settings = settings
+        #: sessions from which on servers with `minconn` serve as many as `maxconn` says
+        self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
         self.lock = Lock(LockLabel.LBPRM)
@@ -86,6 +94,11 @@ class BackendShared:
         self.hidden: ServerState | None = None
         if settings.direct is not None:
             self.hidden = ServerState(ServerSettings(NOSRV, 0, settings.direct), self, 0, now)
+        #: None: no server has a limit
+        self.queue: BackendQueue | None = None
+        for server in self.servers:
+            if server.settings.maxconn:
+                self.set_limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
         self.balancer: Balancer = make_balancer(settings, self.lock)
         #: what the balancer's weights are in: parts of one
@@ -117,6 +130,16 @@ class BackendShared:
     def on_backup(self) -> bool:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
+
+    def set_limit(self, server: ServerState, maxconn: int, minconn: int = 0) -> None:
+        """Give a server that has none its limit of connections."""
+        if self.queue is None:
+            self.queue = BackendQueue(self)
+        server.limit = self.queue.add(server, maxconn, minconn)
+
+    def elects(self, server: ServerState) -> bool:
+        """Whether the algorithm may choose the server now. Any thread, without the lock."""
+        return self._effective[server.position] > 0
 
     def sessions(self) -> int:
         """Sessions in the backend now, over all threads; not exact while they come and go."""
@@ -177,6 +200,8 @@ class BackendShared:
             self.lock.drop(ctx.tid)
         state = ServerState(settings, self, position, ctx.now)
         state.begin_in_maintenance()
+        if settings.maxconn:
+            self.set_limit(state, settings.maxconn, settings.minconn)
         return state
 
     def _free_position(self) -> int:
@@ -197,7 +222,15 @@ class BackendShared:
     def withdraw(self, server: ServerState, ctx: ThreadContext) -> None:
         """Take a server that is not usable out of the backend. One thread at a time."""
         self.servers = tuple(one for one in self.servers if one is not server)
+        if self.queue is not None and server.limit is not None:
+            self.queue.drop(server.limit)
         self.update(server, ctx)
+
+    def recount(self, now: int) -> None:
+        """Count all servers anew. Before the threads start."""
+        for server in self.servers:
+            self._count(server, now)
+        self._choose()
 
     def _count(self, server: ServerState, now: int) -> None:
         """Count `server` as usable or not."""
@@ -255,7 +288,6 @@ class Backend:
     """
 
     __slots__ = (
-        "_full",
         "_hash_of",
         "counters",
         "errors",
@@ -265,6 +297,7 @@ class Backend:
         "name",
         "on_servers",
         "pick",
+        "pick_any",
         "retired",
         "servers",
         "settings",
@@ -297,8 +330,10 @@ class Backend:
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
-        self._full: Full | None = None
         self._hash_of: HashOf | None = None
+        #: the algorithm's choice; where servers have limits it may be one that has no slot free
+        self.pick_any: Picker
+        #: ... which this one has taken
         self.pick: Picker
         self.rebind()
         #: the `stick` rules; None where there are none
@@ -307,9 +342,19 @@ class Backend:
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
         if self.hidden:
-            self.pick = self._pick_hidden
+            self.pick = self.pick_any = self._pick_hidden
             return
-        self.pick = self.shared.balancer.picker(self.slots, self.tid, self._full, self._hash_of)
+        limited = self.shared.queue is not None
+        self.pick = self.pick_any = self.shared.balancer.picker(
+            self.slots, self.tid, is_full if limited else None, self._hash_of
+        )
+        if limited:
+            self.pick = limited_picker(self.pick_any, self.tid)
+
+    def adopt_limit(self, position: int) -> None:
+        """A server has got a limit while the program runs."""
+        self.slots[position].adopt_limit()
+        self.rebind()
 
     def _pick_hidden(self, stream: Any, avoid: Server | None = None) -> Server | None:
         """`pick` of a backend whose sessions go to no server."""
@@ -320,11 +365,6 @@ class Backend:
     def set_hash(self, hash_of: HashOf | None) -> None:
         """How streams are hashed, where the algorithm chooses by a key."""
         self._hash_of = hash_of
-        self.rebind()
-
-    def set_full(self, full: Full | None) -> None:
-        """How to know that a server can take no session more; None: no server has a limit."""
-        self._full = full
         self.rebind()
 
     def adopt(self, state: ServerState) -> Server:

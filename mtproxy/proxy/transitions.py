@@ -77,7 +77,14 @@ def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> in
     """
     if change.started and server.state == STARTING:
         Warmup(server, end_slowstart).queue(ctx)
-    return 0
+    queue = server.backend.queue
+    if queue is None:
+        return 0
+    if change.stopped:
+        return queue.redistribute(server, ctx.tid)
+    if change.left:
+        return 0
+    return queue.settle(server, ctx.tid)
 
 
 def report_check(
@@ -521,7 +528,10 @@ def _numbers(server: ServerState, change: Change, moved: int) -> str:
     running_on = " Running on backup." if backend.on_backup else ""
     text = f" {backend.active} active and {backend.backup} backup servers {word}.{running_on}"
     if change.state == STOPPED:
+        remaining = 0 if server.limit is None else server.limit.waiting.length
         return (
-            f"{text} {server.sessions()} sessions active, {moved} requeued, 0 remaining in queue."
+            f"{text} {server.sessions()} sessions active, {moved} requeued, "
+            f"{remaining} remaining in queue."
         )
-    return f"{text} {moved} sessions requeued, 0 total in queue."
+    waiting = 0 if backend.queue is None else backend.queue.waiting.length
+    return f"{text} {moved} sessions requeued, {waiting} total in queue."

@@ -27,11 +27,12 @@ from mtproxy.http.uri import path_and_query
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.reply import Message, is_silent
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.connect import connect, give_idle, pick_sticky
+from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
@@ -254,13 +255,18 @@ class HttpStream(HttpRules):
                 srv = bconf.persistence.choose(self)
                 request = self.request or request  # a cookie may have been taken out
             if be.sticking is not None:
-                srv = pick_sticky(self, be, srv)
-            elif srv is None:
-                srv = be.pick(self)
+                srv = be.sticking.choose(self, srv)
             if srv is None:
-                be.counters.failed_conns += 1
-                raise Stop(503, "SC")
-            self.t_w = 0
+                srv = be.pick(self)
+                if srv is None:
+                    srv = await wait_for_server(self, be)
+                else:
+                    self.t_w = 0
+            elif srv.limit is None:
+                srv.take()
+                self.t_w = 0
+            else:
+                srv = await wait_for_server(self, be, srv)
             self.set_server(srv)
             if bconf.redirects and srv.settings.redir and request.method in _SENT_AWAY:
                 await self._send_away(request, srv.settings.redir)
@@ -626,7 +632,7 @@ class HttpStream(HttpRules):
         if side is not None:
             counters = side.counters
             counters.last_tick = now
-            counters.add_times(0, self.t_c, self.t_r, total)
+            counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()
