@@ -46,7 +46,7 @@ FEATURES: dict[str, bool] = {
     "POLL": True,
     "PRCTL": False,
     "PROCCTL": False,
-    "PROMEX": False,
+    "PROMEX": True,
     "QUIC": False,
     "RT": False,
     "SLZ": False,

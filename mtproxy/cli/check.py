@@ -21,6 +21,7 @@ from mtproxy.config.conditions import evaluate
 from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.explain import explain
 from mtproxy.config.lexer import from_text, to_text, tokenize
+from mtproxy.rules.actions.service import SERVICES
 
 VALID = 0
 ERRORS = 1
@@ -145,5 +146,7 @@ def version_text(level: int) -> str:
         "      epoll : pref=300,  test result OK",
         "       poll : pref=200,  test result OK",
         "Total: 2 (2 usable), will use epoll.",
+        "",
+        f"Available services : {' '.join(SERVICES)}",
     ]
     return "\n".join(lines) + "\n"

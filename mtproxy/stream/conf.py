@@ -84,7 +84,9 @@ class FrontConf(_Conf):
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
-        self.tarpit = _ms(t.tarpit, t.connect)
+        # a frontend has no `timeout connect` to fall back to: it answers at once
+        fallback = None if proxy.kind == "frontend" else t.connect
+        self.tarpit = own(t.tarpit or fallback or 0)
         self.client = _ms(t.client)
         self.client_fin = _ms(t.client_fin, t.client)
         self.http_request = _ms(t.http_request, t.client)
@@ -136,9 +138,11 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
+        "leaves_queue",
         "needs_view",
         "originalto",
         "persistence",
+        "queue",
         "redispatch",
         "retries",
         "reuse_first",
@@ -151,6 +155,7 @@ class BackConf(_Conf):
         "source",
         "splice_request",
         "splice_response",
+        "tarpit",
         "tunnel",
     )
 
@@ -159,9 +164,12 @@ class BackConf(_Conf):
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
         self.connect = _ms(t.connect)
+        #: how long a request waits for a slot of a server
+        self.queue = _ms(t.queue, t.connect)
         #: how long `option http-buffer-request` waits for the body
         self.http_request = _ms(t.http_request, t.client)
         self.tunnel = _ms(t.tunnel) if t.tunnel else 0
+        self.tarpit = own(t.tarpit or t.connect or 0)
         options = proxy.options
         #: the server connection serves one request only
         self.close_server = bool(options & {"httpclose", "http-server-close"})
@@ -169,6 +177,8 @@ class BackConf(_Conf):
         self.buffer_request = "http-buffer-request" in options
         #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch
+        #: who waits for a server that goes down is balanced anew
+        self.leaves_queue = bool(proxy.redispatch) and "persist" not in options
         self.retries = proxy.retries
         reuse = proxy.http_reuse
         #: a server connection serves one client only

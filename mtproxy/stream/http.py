@@ -25,14 +25,15 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.reply import is_silent
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.connect import connect, give_idle, pick_sticky
+from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
-from mtproxy.stream.stream import Stop
+from mtproxy.stream.stream import QUIET, Stop
 
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
@@ -259,14 +260,18 @@ class HttpStream(HttpRules):
                 srv = bconf.persistence.choose(self)
                 request = self.request or request  # a cookie may have been taken out
             if be.sticking is not None:
-                srv = pick_sticky(self, be, srv)
-            elif srv is None:
-                srv = be.pick(self)
+                srv = be.sticking.choose(self, srv)
             if srv is None:
-                be.counters.cum_sess += 1
-                be.counters.failed_conns += 1
-                raise Stop(503, "SC")
-            self.t_w = 0
+                srv = be.pick(self)
+                if srv is None:
+                    srv = await wait_for_server(self, be)
+                else:
+                    self.t_w = 0
+            elif srv.limit is None:
+                srv.take()
+                self.t_w = 0
+            else:
+                srv = await wait_for_server(self, be, srv)
             self.set_server(srv)
             if not usual:
                 if ruled and self.txn.own_req:
@@ -445,6 +450,7 @@ class HttpStream(HttpRules):
                 head = response.message
                 e.position = len(head)
                 self._refuse_response(head + received, e)
+                self.t_r = -1
                 raise Stop(502, "PH") from None
             if reader.done:
                 extra = reader.rest
@@ -514,13 +520,7 @@ class HttpStream(HttpRules):
         self.term_state = stop.state + "--"
         if self.tracking is not None and stop.status in (502, 504):
             self.tracking.count_fail()
-        counters = [c.counters for c in (self.be, self.srv) if c is not None]
-        if stop.state[0] == "C":
-            for one in counters:
-                one.cli_aborts += 1
-        elif stop.state == "SD":
-            for one in counters:
-                one.srv_aborts += 1
+        self._count_stop(stop)
         answer = stop.answer
         if answer is not None and not answer.denied:
             # the rule that serves a request counts as the last one when it has served it
@@ -530,6 +530,31 @@ class HttpStream(HttpRules):
             txn.rule = served
             return keep
         return await self._say(stop, request, complete)
+
+    def _count_stop(self, stop: Stop) -> None:
+        """Who is to blame, in the counters."""
+        be, srv, state = self.be, self.srv, stop.state
+        counters = [c.counters for c in (be, srv) if c is not None]
+        if state[0] in "Cc" and state not in ("CC", "cR"):
+            for one in counters:
+                one.cli_aborts += 1
+        elif state in ("SD", "sD") and not stop.counted:
+            for one in counters:
+                one.srv_aborts += 1
+            if state == "SD":
+                self._count_failed_response()
+        if state in ("CR", "cR") or (
+            stop.answer is None and stop.status == 400 and state[0] == "P"
+        ):
+            self.fe.counters.failed_req += 1
+            if self.listener.counters is not None:
+                self.listener.counters.failed_req += 1
+        if srv is None or self.answered:
+            if srv is None and be is not None:
+                be.counters.cum_sess += 1
+        elif self.srv_status is None:
+            head = self.txn.received_head if self.room.ruled else None
+            self.srv_status = 0 if head is None else head.status
 
     async def _say(self, stop: Stop, request: RequestHead, complete: bool) -> bool:
         """Send what a transaction that has ended is answered with, if that can be. Whether to go on
@@ -582,17 +607,40 @@ class HttpStream(HttpRules):
         index = self.status // 100
         if not 1 <= index <= 5:
             index = 0
-        self.fe.counters.http_rsp[index] += 1
+        if self.srv_status is not None:
+            self._count_apart(index)
+        else:
+            self.fe.counters.http_rsp[index] += 1
+            side = self.srv or self.be
+            if side is not None:
+                side.counters.http_rsp[index] += 1
         side = self.srv or self.be
         if side is not None:
             counters = side.counters
-            counters.http_rsp[index] += 1
             counters.last_tick = now
-            counters.add_times(0, self.t_c, self.t_r, total)
+            counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()
         self.leave_backend()
+
+    def _count_apart(self, index: int) -> None:
+        """Count a transaction whose client is told something else than its server answered: the
+        server has what it answered, the proxies what they said (manual 9.1, hrsp_*).
+
+        A backend's totals are its own plus its servers': its own part may fall below zero.
+        """
+        be, srv, answered = self.be, self.srv, self.srv_status
+        self.srv_status = None
+        assert be is not None and srv is not None
+        if answered == QUIET:
+            return
+        self.fe.counters.http_rsp[index] += 1
+        be.counters.http_rsp[index] += 1
+        if answered:
+            index = answered // 100
+            srv.counters.http_rsp[index] += 1
+            be.counters.http_rsp[index] -= 1
 
 
 def _is_monitor(target: bytes, monitor: bytes) -> bool:

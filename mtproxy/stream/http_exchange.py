@@ -17,13 +17,13 @@ from mtproxy.http.errors import BadMessage
 from mtproxy.http.framing import find_head_end
 from mtproxy.http.h1_request import RequestHead
 from mtproxy.http.h1_response import ResponseHead, parse_response_head
-from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
+from mtproxy.net.connection import ENDED, ERR, IN, OUT, READABLE, Connection
 from mtproxy.proxy.capture import BadCapture, locate
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.connect import reuse_kept, take_idle
 from mtproxy.stream.pump import Pump, SinkError, SourceError
-from mtproxy.stream.stream import Stop, Stream
+from mtproxy.stream.stream import QUIET, Stop, Stream
 from mtproxy.stream.tunnel import tunnel
 
 if TYPE_CHECKING:
@@ -224,6 +224,9 @@ class HttpExchange(Stream):
                         # It was closed while our request was on its way. The client saw a kept
                         # connection work before and knows how to repeat: close without an answer,
                         # as any connection may between two requests (RFC 9112 section 9.3.1).
+                        # Nobody is told of it, the log neither.
+                        self.srv_status = QUIET
+                        self.logged = True
                         raise Stop(0, "SH")
                     self._count_failed_response()
                     raise Stop(502, "SH")
@@ -246,7 +249,8 @@ class HttpExchange(Stream):
                     raise Stop(504, "sH")
                 raise Stop(408, "cH")
             if self.conn.ready & ENDED and self._abort_on_close():
-                raise Stop(0, "CH")
+                # who still listens is told, a reset is none's end of a request
+                raise Stop(0, "CD") if self.conn.ready & ERR else Stop(400, "CH")
             task.expire = expire
             if expire < task.timer:
                 ctx.timers.arm(task, expire)
@@ -356,7 +360,9 @@ class HttpExchange(Stream):
                     except SourceError:
                         raise Stop(0, "SD") from None
                     except BadMessage:
-                        raise Stop(0, "PD") from None
+                        # HAProxy does not tell bad chunks from a connection that broke
+                        self._count_failed_response()
+                        raise Stop(0, "SD", counted=True) from None
                     except SinkError:
                         raise Stop(0, "CD") from None
                     if down.received != received:

@@ -248,7 +248,7 @@ class HttpRules(HttpExchange):
         """Let the client wait for `timeout tarpit`, or until it goes. Raises Stop."""
         ctx, task = self.ctx, self.task
         started = ctx.now
-        until = started + self.conf.tarpit
+        until = started + (self.conf.tarpit if self.be is None else self.bconf.tarpit)
         task.set_expire(until)
         while ctx.now < until and not self.client_gone:
             await park()
@@ -485,7 +485,7 @@ class HttpRules(HttpExchange):
             return b"", False
         if self.room.ruled:
             self.txn.begin_response()
-        after = self._route().after if self.room.ruled else ()
+        after = self._after() if self.room.ruled else ()
         head = self._head_of(message)
         if after:
             if not self.run_after_rules(after):
@@ -512,8 +512,12 @@ class HttpRules(HttpExchange):
             return out, keep
         return out + message.body, keep
 
-    def _route(self) -> Route:
-        return self.room.route if self.be is None else self.room.route_to(self.be.name)
+    def _after(self) -> Sequence[Sequence[BuiltRule]]:
+        """The rules for what is sent now: those of a backend count once it has been entered."""
+        if self.be is not None:
+            return self.room.route_to(self.be.name).after
+        front = self.room.rules
+        return () if front is None or not front.after else (front.after,)
 
     def _head_of(self, message: Message) -> ResponseHead:
         """The head of a message, as `self.response` where rules look at it."""

@@ -150,6 +150,7 @@ async def wait_for_more(
         try:
             body.add(data, stream)
         except BadMessage:
+            stream.t_R = -1
             raise Stop(400, "PR") from None
         return True
     stream.task.set_expire(until)

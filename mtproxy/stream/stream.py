@@ -37,18 +37,24 @@ _serial = itertools.count(1)
 next_serial = _serial.__next__
 
 NOSRV = "<NOSRV>"
+#: see `Stream.srv_status`
+QUIET = -2
 
 
 class Stop(Exception):
     """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
     ended it and when (the two letters of manual 8.5). `answer` is what a rule wants to be said.
+    `counted`: the counters of failures know of it.
     """
 
-    def __init__(self, status: int, state: str, answer: Answer | None = None) -> None:
+    def __init__(
+        self, status: int, state: str, answer: Answer | None = None, *, counted: bool = False
+    ) -> None:
         super().__init__(status, state)
         self.status = status
         self.state = state
         self.answer = answer
+        self.counted = counted
 
 
 class Stream:
@@ -101,6 +107,7 @@ class Stream:
         "srv",
         "srv_conn",
         "srv_queue",
+        "srv_status",
         "started",
         "status",
         "stick_keys",
@@ -120,6 +127,7 @@ class Stream:
         "tracking",
         "txn",
         "unique_id",
+        "unusual",
         "used",
     )
 
@@ -157,6 +165,9 @@ class Stream:
         self.accept_tick = ctx.now
         self.sconn: Connection | None = None
         self.srv: Server | None = None
+        #: what the server answered where the client is told something else; 0: nothing, QUIET: and
+        #: the client is told nothing
+        self.srv_status: int | None = None
         self.captured_request_headers = ()
         self.captured_response_headers = ()
         self.request_cookie: bytes | None = None
@@ -174,6 +185,8 @@ class Stream:
         self.term_state = "--"
         self.retries = 0
         self.redispatched = False
+        #: the transaction was queued or tried again: `begin` has more to forget
+        self.unusual = False
         self.request_line: bytes | None = None
         self.client_expire = FOREVER
         self.server_expire = FOREVER
@@ -201,9 +214,9 @@ class Stream:
         self.bytes_read = 0
         self.bytes_uploaded = 0
         self.logged = False
-        if self.retries:
-            self.retries = 0
-            self.redispatched = False
+        if self.unusual:
+            self.unusual = self.redispatched = False
+            self.retries = self.srv_queue = self.backend_queue = 0
 
     @property
     def dst_ip(self) -> str:
@@ -382,6 +395,8 @@ class Stream:
         """A rule sets a timeout (ms) or the number of `retries` for the current transaction."""
         if name in ("client", "tarpit"):
             self.conf = self.conf.changed(name, value)
+            if name == "tarpit" and self.be is not None:
+                self.bconf = self.bconf.changed(name, value)
         elif self.be is not None:
             self.bconf = self.bconf.changed(name, value)
         else:
@@ -409,6 +424,16 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    @property
+    def priority_class(self) -> int:
+        """In which order requests leave a queue (`set-priority-class`), the lowest first."""
+        return self.txn.priority_class if self.room.ruled else 0
+
+    @property
+    def priority_offset(self) -> int:
+        """How much further back in its class a request stands, in ms (`set-priority-offset`)."""
+        return self.txn.priority_offset if self.room.ruled else 0
 
     @property
     def sticks(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mtproxy.stream.connect import connect, pick_sticky
+from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.stream import Stop
 from mtproxy.stream.tcp_rules import TcpRules
 from mtproxy.stream.tunnel import tunnel
@@ -39,12 +40,15 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = be.pick(self) if be.sticking is None else pick_sticky(self, be, None)
+            srv = None if be.sticking is None else be.sticking.choose(self, None)
             if srv is None:
-                self.t_w = -1
-                be.counters.cum_sess += 1
-                be.counters.failed_conns += 1
-                raise Stop(503, "SC")
+                srv = be.pick(self)
+                if srv is None:
+                    srv = await wait_for_server(self, be)
+            elif srv.limit is None:
+                srv.take()
+            else:
+                srv = await wait_for_server(self, be, srv)
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             if ruled:
@@ -100,7 +104,8 @@ class TcpStream(TcpRules):
             if up is not None:
                 self.bytes_uploaded = up.received
             if down is not None:
-                self.bytes_read = down.sent
+                # as HAProxy counts: what the server sent, whether or not the client took it
+                self.bytes_read = down.received
             if up is not None and down is not None and (up.spliced or down.spliced):
                 self.count_spliced(up.spliced, down.spliced)
             if ruled:
@@ -124,6 +129,8 @@ class TcpStream(TcpRules):
         self.t_t = self.t_a = now - self.accept_tick
         side = self.srv or self.be
         if side is not None:
+            if self.srv is None:
+                side.counters.cum_sess += 1
             side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
             state = self.term_state
@@ -131,8 +138,10 @@ class TcpStream(TcpRules):
                 for one in (self.be, self.srv):
                     if one is None:
                         continue
-                    if state[0] in "Cc":
+                    if state[0] in "Cc" and state != "CC":
                         one.counters.cli_aborts += 1
                     elif state in ("SD", "sD"):
                         one.counters.srv_aborts += 1
+                    if state == "SD":
+                        one.counters.failed_resp += 1
         self.finish()

@@ -54,11 +54,7 @@ class TcpRules(Stream):
         self.enter_backend(be, bconf)
         back = route.rules
         if back is not None and back.content:
-            try:
-                await self._inspect_request(back.content, back.inspect_delay)
-            except Stop:
-                be.counters.cum_sess += 1  # it was this backend's session although no server's
-                raise
+            await self._inspect_request(back.content, back.inspect_delay)
         txn.payload_final = True
         return route
 
@@ -121,7 +117,6 @@ class TcpRules(Stream):
             be, bconf = self.room.route.backend, self.room.route.bconf
             if be is not None and bconf is not None:
                 self.enter_backend(be, bconf)
-                be.counters.cum_sess += 1
         return Stop(0, state)
 
     # --- the response

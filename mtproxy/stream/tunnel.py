@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mtproxy.net.connection import ENDED
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.pump import Pump, SinkError, SourceError
@@ -59,7 +60,7 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
             except SourceError:
                 raise Stop(0, "SD") from None
             except SinkError:
-                raise Stop(0, "CD") from None
+                raise Stop(0, "C" + _phase(up_ended, down)) from None
             if moved_down:
                 if down.received != received:
                     stream.server_expire = now + server_ms
@@ -91,8 +92,14 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
         if (not down_ended or up.blocked_on_sink) and stream.server_expire < expire:
             expire = stream.server_expire
         if now >= expire:
-            raise Stop(0, "cD" if expire == stream.client_expire else "sD")
+            client = expire == stream.client_expire
+            raise Stop(0, "c" + _phase(up_ended, down) if client else "sD")
         task.expire = expire
         if expire < task.timer:
             ctx.timers.arm(task, expire)
         await park()
+
+
+def _phase(up_ended: bool, down: Pump) -> str:
+    """L: the server has finished, what is left are the last data to the client."""
+    return "L" if up_ended and (down.read_done or down.src.ready & ENDED) else "D"

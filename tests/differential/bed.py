@@ -335,6 +335,16 @@ _ASK: dict[str, Callable[[str], tuple[int, str]]] = {
 }
 
 
+def load_verdict(program: str, text: str) -> tuple[int, str]:
+    """Exit code and output of the program's look at a configuration that binds inherited sockets."""
+    text = re.sub(r'"fd@\$\{(\w+)\}"', r"unix@/tmp/none-\1", text)
+    with tempfile.TemporaryDirectory(prefix="mtd", dir="/tmp") as directory:
+        path = Path(directory, "case.cfg")
+        path.write_text(text, errors="surrogateescape")
+        code, output = _ASK[program](str(path))
+        return code, output.replace(directory, "")
+
+
 def _check(program: str, cases: Sequence[Numbered]) -> tuple[int, str, list[str]]:
     """Exit code, alerts (with line numbers), and the configuration's lines."""
     with tempfile.TemporaryDirectory(prefix="mtd", dir="/tmp") as directory:

@@ -33,7 +33,7 @@ type Service = Callable[[View], tuple[int, list[tuple[bytes, bytes]], bytes]]
 _REQUEST = frozenset({"http-request"})
 _PREFIX = "python."
 #: services of this program by the name that HAProxy gives them
-_OWN = ("prometheus-exporter",)
+SERVICES = ("prometheus-exporter",)
 
 
 class ServiceReply(Reply):
@@ -90,13 +90,13 @@ def _parse(reader: RuleReader) -> str:
     name = reader.value("a service name")
     if name.startswith("lua."):
         raise reader.error("Lua is known but not supported by mtproxy yet; see 'python.'", name)
-    if name in _OWN:
+    if name in SERVICES:
         return name
     if not name.startswith(_PREFIX):
         raise reader.error(
             f"'{name}' is no service: 'python.MODULE.FUNCTION' names a function of a module",
             name,
-            nearest(name, _OWN),
+            nearest(name, SERVICES),
         )
     try:
         find(name)
@@ -120,7 +120,9 @@ def find(name: str) -> Service:
 
 
 def _build(name: str, build: Build) -> Act:
-    reply = build.shared.services[name](build) if name in _OWN else ServiceReply(name, find(name))
+    reply = (
+        build.shared.services[name](build) if name in SERVICES else ServiceReply(name, find(name))
+    )
     answer = Answer(reply)
     return lambda _view: answer
 
