@@ -48,6 +48,13 @@ class HttpStream(HttpRules):
 
     __slots__ = ()
 
+    is_http = True
+
+    @property
+    def uploading(self) -> bool:  # type: ignore[override]
+        """Whether the request's body has not been sent whole."""
+        return self.up is not None and not self.up.done
+
     # --- the client connection
     async def run(self, buf: bytes = b"") -> None:
         """The session's coroutine: one request after the other. `buf` has been read already."""
@@ -132,6 +139,8 @@ class HttpStream(HttpRules):
                     in_a_row += 1
                     if not in_a_row % _FAIR:
                         await self._yield_as_bulk()
+        except Stop:
+            pass  # the transaction was ended from outside when it was over already
         finally:
             if self.kept is not None:
                 self.kept.close()
