@@ -14,8 +14,10 @@ from mtproxy.testing.program import find_tool
 from perf import (
     boot,
     cells,
+    checked,
     checks,
     clients,
+    connections,
     http,
     httpchecks,
     locks,
@@ -36,6 +38,7 @@ from perf.suite import Benchmark
 #: in the order in which --help shows them
 BENCHMARKS: tuple[Benchmark, ...] = (
     http.BENCHMARK,
+    connections.BENCHMARK,
     tcp.BENCHMARK,
     start.BENCHMARK,
     runqueue.BENCHMARK,
@@ -43,6 +46,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     waitqueue.BENCHMARK,
     checks.BENCHMARK,
     httpchecks.BENCHMARK,
+    checked.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
     rules.BENCHMARK,
