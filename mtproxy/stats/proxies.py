@@ -202,7 +202,7 @@ def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = N
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": "BACKEND",
-        "slim": _fullconn(runtime, proxy),
+        "slim": shared.fullconn,
         "dreq": t.denied_req,
         "status": status,
         "weight": shared.total_weight(),
@@ -276,6 +276,11 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    limit = state.limit
+    if limit is not None and limit.maxconn:
+        values["slim"] = limit.maxconn
+    if limit is not None and limit.maxqueue:
+        values["qlimit"] = limit.maxqueue
     percent = throttle(state, now)
     if percent is not None:
         values["throttle"] = percent
@@ -393,17 +398,6 @@ def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
     if proxy.maxconn is not None:
         return proxy.maxconn
     return proxy.settings.maxconn or runtime.maxconn
-
-
-def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
-    """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
-    total = sum(
-        _front_limit(runtime, p)
-        for p in runtime.proxies
-        if p.frontends
-        and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))
-    )
-    return max(1, total // 10)
 
 
 def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:
