@@ -128,6 +128,16 @@ class ResolveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSettings:
+    """What a server's state follows and entails (manual 5.2)."""
+
+    #: `track`: "server" of the same backend, or "backend/server"; empty: none
+    track: str = ""
+    #: "up" until the first failed check, "fully-up", "down" until one passes, "fully-down"
+    init_state: str = "up"
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """One `server` line after `default-server` was applied (manual 5.2)."""
 
@@ -181,6 +191,7 @@ class ServerSettings:
     hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
+    states: StateSettings = StateSettings()
 
 
 @dataclass(frozen=True, slots=True)

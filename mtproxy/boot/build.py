@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mtproxy.base.settings import (
@@ -34,6 +34,7 @@ from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
+from mtproxy.proxy.tracking import link_tracks
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.rules.nowhere import set_variables
@@ -127,6 +128,7 @@ def make_shared(
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
+    link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
     fronts = shared.front_listeners
     for proxy in settings.proxies:
@@ -266,6 +268,31 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
             )
     for front in room.fronts.values():
         front.set_rules(sides.get(id(front.frontend.settings)))
+        if may_become_http(shared.settings, front.frontend.settings):
+            _add_http_side(ctx, room, shared, front)
+
+
+def may_become_http(settings: Settings, proxy: ProxySettings) -> bool:
+    """Whether connections of a frontend of `mode tcp` may become HTTP."""
+    if proxy.mode != "tcp" or not proxy.is_frontend:
+        return False
+    rules = proxy.rules
+    if any(one.action == "switch-mode" for one in rules.sets.get("tcp-request content", ())):
+        return True
+    backends = {one.name for one in settings.proxies if one.is_backend and one.mode == "http"}
+    return proxy.default_backend in backends or bool(backends and rules.use_backend)
+
+
+def _add_http_side(ctx: ThreadContext, room: Room, shared: Shared, front: FrontRoom) -> None:
+    """What connections of `front` find when they become HTTP: its rules about HTTP."""
+    proxy = replace(front.frontend.settings, mode="http")
+    conf = FrontConf(proxy, shared.settings.global_)
+    front.http = http = FrontRoom(room, front.frontend, conf, front.route.name, "http")
+    http.streams = front.streams
+    side = (
+        SideRules(proxy.rules, Build(shared.rules, proxy, ctx, room)) if proxy.rules.any else None
+    )
+    http.set_rules(side)
 
 
 def _sets_log_level(settings: Settings, proxy: ProxySettings) -> bool:
@@ -349,6 +376,7 @@ class _Listening:
                 ruled=rules_at_accept(proxy.rules),
                 sends_header=bind.accept_proxy,
                 may_send_header=rules_expect_header(proxy.rules),
+                switches=may_become_http(shared.settings, proxy),
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,

@@ -44,6 +44,7 @@ from mtproxy.base.settings import (
     RingSettings,
     SendProxy,
     ServerSettings,
+    StateSettings,
     StatsSocket,
     Timeouts,
 )
@@ -102,6 +103,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    #: never changed in place: `default-server` and the servers after it share it
+    states: StateSettings = field(default_factory=StateSettings)
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
@@ -182,6 +185,7 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            states=self.states,
             # a lower limit alone, or one that is not lower, is the limit
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,

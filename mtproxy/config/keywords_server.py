@@ -17,6 +17,7 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
+from mtproxy.config.keywords_server_state import STATE_OPTIONS
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
@@ -227,6 +228,7 @@ def _default(name: str, why: str) -> ServerOption:
 
 
 SERVER_OPTIONS: tuple[ServerOption, ...] = (
+    *STATE_OPTIONS,
     ServerOption("addr", _check_address),
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
@@ -316,7 +318,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("guid", "GUIDs", 1),
     _later("healthcheck", "health check sections", 1),
     _later("idle-ping", "HTTP/2", 1),
-    _later("init-state", "initial server states", 1),
     _later("log-bufsize", "log backends", 1),
     _later("namespace", "network namespaces", 1),
     _later("no-check-sni-auto", "TLS"),
@@ -350,7 +351,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ssl-reuse", "TLS"),
     _later("tcp-md5sig", "TCP MD5 signatures", 1),
     _later("tls-tickets", "TLS"),
-    _later("track", "tracking of other servers", 1),
     _later("usesrc", "transparent proxying", 1),
     _later("verify", "TLS", 1),
     _later("verifyhost", "TLS", 1),

@@ -27,6 +27,7 @@ from mtproxy.config import (
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
 from mtproxy.rules.places import reads_bytes
@@ -72,6 +73,7 @@ def check(ctx: Context) -> None:
         _check_timeouts(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
+        check_tracks(ctx, proxy)
 
 
 def _check_global(ctx: Context) -> None:
@@ -117,13 +119,12 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
 def _refuse_mode(
     ctx: Context, proxy: ProxyDraft, target: ProxyDraft, how: str, place: Location | None
 ) -> None:
-    """A frontend names a backend of another mode."""
-    what = "tries to use incompatible"
-    if proxy.mode == "tcp":
-        what = "would become HTTP, which is known but not supported by mtproxy yet, for"
+    """A frontend names a backend of another mode. What is TCP may become HTTP."""
+    if proxy.mode == "tcp" and target.mode == "http":
+        return
     at = target.location
     ctx.diagnostics.alert(
-        f"{proxy.mode} {proxy.title()} {what} {target.mode} {target.title()}"
+        f"{proxy.mode} {proxy.title()} tries to use incompatible {target.mode} {target.title()}"
         f" ({at.file}:{at.line}) {how} (see 'mode')",
         place,
         word=target.name,
@@ -311,6 +312,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
                     " which show no raw bytes",
                 )
         return
+    if any(one.action == "switch-mode" for one in proxy.rules.sets.get("tcp-request content", ())):
+        return  # what needs HTTP is for connections that become it
     title = proxy.title()
     ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]
     if proxy.forwardfor is not None:

@@ -217,6 +217,12 @@ class BackendShared:
             self.queue.drop(server.limit)
         self.update(server, ctx)
 
+    def recount(self, now: int) -> None:
+        """Count all servers anew. Before the threads start."""
+        for server in self.servers:
+            self._count(server, now)
+        self._choose()
+
     def _count(self, server: ServerState, now: int) -> None:
         """Count `server` as usable or not."""
         weight = effective_weight(server, self.scale, now) if server.usable else 0

@@ -114,6 +114,7 @@ class ServerState:
             settings.rise if settings.check is None else settings.check.rise,
             settings.fall if settings.check is None else settings.check.fall,
             configured=settings.check is not None,
+            start=settings.states.init_state,
         )
         #: the agent check, likewise
         self.agent = CheckState(1, 1, configured=False, is_agent=True)
@@ -126,7 +127,7 @@ class ServerState:
         if self.admin & MAINT:
             self.check.health.value = 0
         #: operational state
-        self.state = STOPPED if self.admin & MAINT else RUNNING
+        self.state = STOPPED if self.admin & MAINT or self.check.down else RUNNING
         #: the server whose state this one follows (`track`), and those that follow this one. Set
         #: before the threads start, then only read
         self.track: ServerState | None = None
@@ -227,7 +228,6 @@ class ServerState:
         """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
         if self.maint:
             assert self.state == STOPPED
-            assert not self.check.enabled or self.check.paused
         for check in (self.check, self.agent):
             assert 0 <= check.health.value <= check.health.top
             assert check.configured or not check.enabled
