@@ -210,7 +210,7 @@ def test_no_wake_up_is_lost_in_any_order_of_two_threads() -> None:
 
         return check
 
-    assert explore(scenario) > 3
+    assert explore(scenario) >= 3
 
 
 def test_who_gives_up_while_it_is_served_learns_of_it() -> None:
