@@ -393,6 +393,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: when a request is tried again (`retry-on`)
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None

@@ -356,6 +356,7 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -459,6 +460,7 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            retry_on=self.retry_on,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

@@ -289,6 +289,11 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    limit = state.limit
+    if limit is not None and limit.maxconn:
+        values["slim"] = limit.maxconn
+    if limit is not None and limit.maxqueue:
+        values["qlimit"] = limit.maxqueue
     percent = throttle(state, now)
     if percent is not None:
         values["throttle"] = percent
