@@ -281,6 +281,23 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
+    if state.limit is not None and state.limit.maxconn:
+        values["slim"] = state.limit.maxconn
+    if state.settings.maxqueue:
+        values["qlimit"] = state.settings.maxqueue
+    agent = state.agent
+    if agent.active:
+        values |= {
+            "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
+            "agent_duration": max(agent.duration, 0),
+            "agent_desc": agent.status.description,
+            "last_agt": agent.info,
+            "agent_rise": agent.health.rise,
+            "agent_fall": agent.health.fall,
+            "agent_health": agent.health.value,
+        }
+        if agent.status.has_code:
+            values["agent_code"] = agent.code
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check

@@ -495,11 +495,13 @@ def test_health(cli: Cli):
         ("get weight app/nope", "No such server."),
         (
             "set server app/s1",
-            "usage: set server <backend>/<server> agent | fqdn | health | state | weight",
+            "usage: set server <backend>/<server> agent | agent-addr | agent-port | agent-send | "
+            "fqdn | health | state | weight",
         ),
         (
             "set server app/s1 foo",
-            "usage: set server <backend>/<server> agent | fqdn | health | state | weight",
+            "usage: set server <backend>/<server> agent | agent-addr | agent-port | agent-send | "
+            "fqdn | health | state | weight",
         ),
         (
             "set server app/s1 state",
