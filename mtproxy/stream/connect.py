@@ -272,6 +272,8 @@ async def connect(stream: Stream) -> Connection:
                 conn.mark = ServerMark(srv, header)
                 return conn
             conn.close()
+        srv.counters.connect += 1
+        be.counters.connect += 1
         if left <= 0:
             srv.counters.failed_conns += 1
             be.counters.failed_conns += 1
@@ -291,6 +293,11 @@ async def connect(stream: Stream) -> Connection:
             left_behind = not srv.shared.running and not stream.sticks
             if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = await _redispatch(stream)
+        if not moved:
+            # as in HAProxy each attempt is a session of the server, one balanced only once
+            srv.counters.cum_sess += 1
+            srv.counters.unbalanced += 1
+            be.counters.cum_sess -= 1
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
             stream.t_w += ctx.now - started

@@ -45,8 +45,8 @@ class HttpStream(HttpRules):
     __slots__ = ()
 
     # --- the client connection
-    async def run(self) -> None:
-        """The session's coroutine: one request after the other."""
+    async def run(self, buf: bytes = b"") -> None:
+        """The session's coroutine: one request after the other. `buf` has been read already."""
         ctx = self.ctx
         conn = self.conn
         task = self.task
@@ -55,7 +55,6 @@ class HttpStream(HttpRules):
         recv = conn.recv
         known = cache.request_heads
         bufsize = conf.bufsize
-        buf = b""
         in_a_row = 0
         try:
             while True:
@@ -258,11 +257,13 @@ class HttpStream(HttpRules):
                     srv = await wait_for_server(self, be)
                 else:
                     self.t_w = 0
-            elif srv.limit is None:
-                srv.take()
-                self.t_w = 0
             else:
-                srv = await wait_for_server(self, be, srv)
+                if srv.limit is None:
+                    srv.take()
+                    self.t_w = 0
+                else:
+                    srv = await wait_for_server(self, be, srv)
+                srv.counters.unbalanced += 1
             self.set_server(srv)
             if not usual:
                 if ruled and self.txn.own_req:
@@ -605,11 +606,12 @@ class HttpStream(HttpRules):
             side = self.srv or self.be
             if side is not None:
                 side.counters.http_rsp[index] += 1
-        side = self.srv or self.be
-        if side is not None:
-            counters = side.counters
+        srv = self.srv
+        if srv is not None:
+            counters = srv.counters
             counters.last_tick = now
-            counters.add_times(self.t_w, self.t_c, self.t_r, total)
+            if self.t_r >= 0:
+                counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()
