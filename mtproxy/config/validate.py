@@ -492,6 +492,10 @@ def _referenced_servers(
             if reference.kind == "server":
                 backend, slash, name = reference.name.rpartition("/")
                 yield (backend if slash else proxy.name), name
+        for server in proxy.servers:
+            if server.states.track:
+                backend, slash, name = server.states.track.rpartition("/")
+                yield (backend if slash else proxy.name), name
 
 
 def has_listener(settings: Settings) -> bool:
