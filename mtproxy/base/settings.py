@@ -128,6 +128,16 @@ class ResolveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`agent-check`: `inter` in ms; `address` None: the server's; `send` is sent first."""
+
+    inter: int
+    port: int
+    address: Address | None = None
+    send: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class StateSettings:
     """What a server's state follows and entails (manual 5.2)."""
 
@@ -194,6 +204,8 @@ class ServerSettings:
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
     states: StateSettings = StateSettings()
+    #: None: no agent is asked
+    agent: AgentSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +405,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: when a request is tried again (`retry-on`)
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None

@@ -327,7 +327,7 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
@@ -426,6 +426,19 @@ def _server_words(server: ServerSettings) -> list[str]:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
             words += [name, value]
+    agent = server.agent
+    if agent is not None:
+        words += [
+            "agent-check",
+            "agent-port",
+            str(agent.port),
+            "agent-inter",
+            duration(agent.inter),
+        ]
+        if agent.address is not None:
+            words += ["agent-addr", _address(agent.address)]
+        if agent.send:
+            words += ["agent-send", text(agent.send)]
     words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:

@@ -120,7 +120,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
     (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

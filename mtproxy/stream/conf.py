@@ -147,6 +147,8 @@ class BackConf(_Conf):
         "redirects",
         "redispatch",
         "retries",
+        "retries_connections",
+        "retry_on",
         "reuse_first",
         "reuse_never",
         "reuse_private",
@@ -182,6 +184,9 @@ class BackConf(_Conf):
         #: who waits for a server that goes down is balanced anew
         self.leaves_queue = bool(proxy.redispatch) and "persist" not in options
         self.retries = proxy.retries
+        self.retries_connections = "conn-failure" in proxy.retry_on
+        #: why a request is sent again, in the words of `retry-on`; empty: never
+        self.retry_on = proxy.retry_on - {"conn-failure", "0rtt-rejected"}
         reuse = proxy.http_reuse
         #: a server connection serves one client only
         self.reuse_never = reuse == "never" or proxy.direct is not None
