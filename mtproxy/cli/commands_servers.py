@@ -6,16 +6,23 @@ Changes go through `proxy.transitions`, which locks, recounts the backend and lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.commands_health import set_agent, set_health
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.addressing import change_address
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RMAINT
 from mtproxy.stats.runtime import ProxyRuntime
+from mtproxy.stream.listening import on_every_thread
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
 
 STATE_VERSION = "1"
 STATE_HEADER = (
@@ -115,7 +122,10 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
-_SET_USAGE = "usage: set server <backend>/<server> agent | fqdn | health | state | weight"
+_SET_USAGE = (
+    "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | "
+    "check-addr | check-port | fqdn | health | ssl | state | weight"
+)
 _FQDN = "set server <b>/<s> fqdn"
 
 
@@ -136,9 +146,75 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             set_health(cli, server, value)
         case "agent":
             set_agent(cli, server, value)
+        case "addr":
+            return _set_address(cli, server, args[2:])
+        case "ssl":
+            raise CliError(
+                "'set server <srv> ssl' cannot be set.  default-server should define ssl settings"
+            )
+        case "agent-addr" | "agent-port" | "agent-send" | "check-addr" | "check-port":
+            _refuse_check(server, what, value)
         case _:
             raise CliError(_SET_USAGE)
     return ""
+
+
+def _set_address(cli: CliSession, server: ServerState, words: list[str]) -> str:
+    """`addr <address> [port <port>]`; an address ends the want of one."""
+    if not words:
+        raise CliError("set server <b>/<s> addr requires an address and optionally a port.")
+    port = None
+    if len(words) > 1 and words[1] == "port":
+        port = words[2] if len(words) > 2 else ""
+    text = change_address(server, cli.ctx, words[0], port, "stats socket command")
+    transitions.clear_flag(server, cli.ctx, RMAINT)
+    return cli.severity_prefix(WARNING) + text + "\n"
+
+
+_OTHER_PLACE = {
+    "agent-addr": "an address and optionally a port",
+    "agent-port": "a port",
+    "check-addr": "an address and optionally a port",
+    "check-port": "a port",
+}
+
+
+def _refuse_check(server: ServerState, what: str, value: str) -> None:
+    """Where checks are made is as configured; HAProxy's words where there are none."""
+    if what in _OTHER_PLACE and not value:
+        raise CliError(f"set server <b>/<s> {what} requires {_OTHER_PLACE[what]}.")
+    agent = what.startswith("agent")
+    if not (server.agent if agent else server.check).configured:
+        kind = "agent" if agent else "health"
+        full_stop = "." if what == "agent-send" else ""
+        raise CliError(f"{kind} checks are not enabled on this server{full_stop}", WARNING)
+    raise CliError(f"Unsupported command: 'set server ... {what}' is not supported by mtproxy yet.")
+
+
+def _set_maxconn(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
+    server = find_server(cli, args)
+    if len(args) < 2 or not args[1]:
+        raise CliError("Require <maxconn>.")
+    if not args[1].isascii() or not args[1].isdigit():
+        begins = args[1][:1].isdigit()
+        raise CliError(
+            "Trailing garbage in maxconn string"
+            if begins
+            else "maxconn string empty or preceded by garbage"
+        )
+    maxconn = int(args[1][:9])
+    backend, limit = server.backend, server.limit
+    if limit is not None:
+        limit.queue.set_maxconn(limit, maxconn, cli.ctx.tid)
+    elif maxconn:
+        backend.set_limit(server, maxconn)
+
+        def adopt(ctx: ThreadContext) -> None:
+            side = ctx.room.backends[backend.name]
+            side.adopt_limit(server.position)
+
+        pool = cli.runtime.pool
+        yield Pause(lambda wake: on_every_thread(pool, adopt, wake, cli.ctx.tid), any_input=False)
 
 
 def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
@@ -150,7 +226,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
         case "maint":
             transitions.set_maint(server, cli.ctx)
         case _:
-            raise CliError("'set server <srv> state' expects 'ready', 'drain' or 'maint'.")
+            raise CliError("'set server <srv> state' expects 'ready', 'drain' and 'maint'.")
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
@@ -167,7 +243,12 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
     negative = digits.startswith("-")
     digits = digits.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
-        raise CliError(f"'{text}' is no weight: a number, or a number and '%', is expected.")
+        begins = digits[:1].isascii() and digits[:1].isdigit()
+        raise CliError(
+            "Trailing garbage in weight string"
+            if begins
+            else "Empty weight string empty or preceded by garbage"
+        )
     if text.endswith("%"):
         if negative:
             raise CliError("Relative weight must be positive.")
@@ -224,6 +305,13 @@ COMMANDS: tuple[Command, ...] = (
         "change a server's state, weight or health",
         Level.ADMIN,
         _set_server,
+    ),
+    Command(
+        ("set", "maxconn", "server"),
+        "set maxconn server <bk>/<srv> <number>",
+        "limit the sessions of a server",
+        Level.ADMIN,
+        _set_maxconn,
     ),
     Command(
         ("set", "weight"),
