@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.commands_health import set_agent, set_health
+from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.addressing import change_address
+from mtproxy.proxy.adjust import change_weight
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.states import RMAINT
@@ -31,8 +32,6 @@ STATE_HEADER = (
     "srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord "
     "srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 )
-
-MAX_WEIGHT = 256
 
 
 def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
@@ -63,6 +62,10 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
     check_address = check.address.host if check and check.address else "-"
     found, agent = server.check, server.agent
+    agent_address, agent_port = check_address, check_port
+    if agent.configured:
+        agent_address = server.agent_address.host if server.agent_address else check_address
+        agent_port = server.agent_port
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
         f"{server.state} {server.admin} "
@@ -70,8 +73,7 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
         f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
         f"{agent.state_bits()} "
         f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {server.hostname or '-'} "
-        # an agent, if there were one, would be at the address of the check
-        f"{port} {srv_name} 0 {check_port} {check_address} {check_address} {check_port}\n"
+        f"{port} {srv_name} 0 {check_port} {check_address} {agent_address} {agent_port}\n"
     )
 
 
@@ -152,7 +154,9 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             raise CliError(
                 "'set server <srv> ssl' cannot be set.  default-server should define ssl settings"
             )
-        case "agent-addr" | "agent-port" | "agent-send" | "check-addr" | "check-port":
+        case "agent-addr" | "agent-port" | "agent-send":
+            set_agent_target(cli, server, args[1:])
+        case "check-addr" | "check-port":
             _refuse_check(server, what, value)
         case _:
             raise CliError(_SET_USAGE)
@@ -171,23 +175,13 @@ def _set_address(cli: CliSession, server: ServerState, words: list[str]) -> str:
     return cli.severity_prefix(WARNING) + text + "\n"
 
 
-_OTHER_PLACE = {
-    "agent-addr": "an address and optionally a port",
-    "agent-port": "a port",
-    "check-addr": "an address and optionally a port",
-    "check-port": "a port",
-}
-
-
 def _refuse_check(server: ServerState, what: str, value: str) -> None:
-    """Where checks are made is as configured; HAProxy's words where there are none."""
-    if what in _OTHER_PLACE and not value:
-        raise CliError(f"set server <b>/<s> {what} requires {_OTHER_PLACE[what]}.")
-    agent = what.startswith("agent")
-    if not (server.agent if agent else server.check).configured:
-        kind = "agent" if agent else "health"
-        full_stop = "." if what == "agent-send" else ""
-        raise CliError(f"{kind} checks are not enabled on this server{full_stop}", WARNING)
+    """Where health checks are made is as configured; HAProxy's words where there are none."""
+    if not value:
+        needed = "an address and optionally a port" if what == "check-addr" else "a port"
+        raise CliError(f"set server <b>/<s> {what} requires {needed}.")
+    if not server.check.configured:
+        raise CliError("health checks are not enabled on this server", WARNING)
     raise CliError(f"Unsupported command: 'set server ... {what}' is not supported by mtproxy yet.")
 
 
@@ -237,31 +231,9 @@ def _set_weight(cli: CliSession, args: list[str]) -> Answer:
 
 def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
     """An absolute weight, or a percentage of the configured one."""
-    if not text:
-        raise CliError("Require <weight> or <weight%>.")
-    digits = text.removesuffix("%")
-    negative = digits.startswith("-")
-    digits = digits.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
-        begins = digits[:1].isascii() and digits[:1].isdigit()
-        raise CliError(
-            "Trailing garbage in weight string"
-            if begins
-            else "Empty weight string empty or preceded by garbage"
-        )
-    if text.endswith("%"):
-        if negative:
-            raise CliError("Relative weight must be positive.")
-        weight = min(server.settings.weight * int(digits) // 100, MAX_WEIGHT)
-    else:
-        weight = int(digits)
-        if weight > MAX_WEIGHT or negative:
-            raise CliError("Absolute weight can only be between 0 and 256 inclusive.")
-    if weight and weight != server.settings.weight and not server.backend.balancer.dynamic:
-        raise CliError(
-            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'."
-        )
-    transitions.set_weight(server, cli.ctx, weight)
+    fault = change_weight(server, cli.ctx, text)
+    if fault:
+        raise CliError(fault)
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:

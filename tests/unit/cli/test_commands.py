@@ -39,7 +39,6 @@ from mtproxy.sync import stats as lock_stats
 from mtproxy.testing.proxies import server_settings
 from mtproxy.testing.runtime import make_runtime
 
-
 SET_SERVER = (
     "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | "
     "check-addr | check-port | fqdn | health | ssl | state | weight"
