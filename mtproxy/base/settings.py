@@ -79,6 +79,12 @@ class BindSettings:
     proto: str | None = None
     #: connections begin with a PROXY header
     accept_proxy: bool = False
+    #: the threads that accept and serve its connections: "all", "odd", "even" or "FIRST-LAST"
+    threads: str = "all"
+    #: sockets that share the threads among them; 0: one for each thread
+    shards: int = 1
+    #: foreign addresses, too (IP_TRANSPARENT)
+    transparent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

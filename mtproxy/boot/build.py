@@ -68,6 +68,8 @@ class BoundListener:
     sock: socket.socket
     #: what `listen` was asked for
     backlog: int = DEFAULT_BACKLOG
+    #: numbers of the threads that accept and serve its connections; None: all
+    threads: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -380,6 +382,7 @@ class _Listening:
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,
+            threads=listener.threads,
         )
         room.acceptors.append(acceptor)
 
@@ -392,4 +395,5 @@ def announce_listeners(table: FdTable, shared: Shared, nbthread: int) -> None:
         max_accept = 1 << 20
     for number, listener in enumerate(shared.listeners):
         adopt = _Listening(shared, number, max_accept)
-        table.insert(listener.sock.fileno(), range(nbthread), adopt)
+        threads = range(nbthread) if listener.threads is None else listener.threads
+        table.insert(listener.sock.fileno(), threads, adopt)
