@@ -282,10 +282,12 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
         window = min(out.timed, AVERAGE_SAMPLES)
         parts: list[_BackendSide] = [part for part in (own, *listed) if part.timed]
         for name in ("q_time", "c_time", "d_time", "t_time"):
-            weighted = sum([
-                getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
-                for part in parts
-            ])
+            weighted = sum(
+                [
+                    getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
+                    for part in parts
+                ]
+            )
             setattr(out, name, weighted * window // out.timed)
     return out
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
@@ -40,7 +40,7 @@ class Totals:
 
 @cache
 def _plan(
-    kind: type[Counters],
+    kind: Any,
 ) -> tuple[tuple[str, ...], Callable[[Counters], tuple[int, ...]], tuple[int, ...]]:
     """The scalar names of a kind of counters, what reads them all, and which are no sums."""
     names = tuple(name for name in kind.names() if name != "http_rsp")
@@ -52,7 +52,8 @@ def add_up(sets: Sequence[Counters]) -> Totals:
     """Add the sets of all threads: sums, except the highest of maxima and the latest of dates."""
     if not sets:
         raise ValueError("no counters to add up")
-    names, read, highest = _plan(type(sets[0]))
+    kind: Any = type(sets[0])
+    names, read, highest = _plan(kind)
     columns = [read(one) for one in sets]
     totals = list(map(sum, zip(*columns, strict=True)))
     for position in highest:
