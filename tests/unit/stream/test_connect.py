@@ -317,9 +317,9 @@ def test_the_interval_counts_where_the_pauses_are(
     tried: list[str] = []
     original = connect_module._open
 
-    def note(stream: Stream, srv: Server) -> Connection:
+    def note(stream: Stream, srv: Server, family: int, where: SockAddr) -> Connection:
         tried.append(srv.name)
-        return original(stream, srv)
+        return original(stream, srv, family, where)
 
     monkeypatch.setattr(connect_module, "_open", note)
     outcome = run(
