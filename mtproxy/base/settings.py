@@ -79,6 +79,12 @@ class BindSettings:
     proto: str | None = None
     #: connections begin with a PROXY header
     accept_proxy: bool = False
+    #: the threads that accept and serve its connections: "all", "odd", "even" or "FIRST-LAST"
+    threads: str = "all"
+    #: sockets that share the threads among them; 0: one for each thread
+    shards: int = 1
+    #: foreign addresses, too (IP_TRANSPARENT)
+    transparent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +405,8 @@ class ProxySettings:
     #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
     #: the client wanted to go (`option transparent`)
     direct: Address | None = None
+    #: the cookie that tells the server's address (`persist rdp-cookie`)
+    rdp_cookie: Expression | None = None
     #: lower case; tells a server its name in each request (`http-send-name-header`)
     name_header: bytes = b""
     timeouts: Timeouts = Timeouts()

@@ -114,7 +114,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
-    (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
     (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
