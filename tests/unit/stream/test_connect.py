@@ -15,6 +15,7 @@ import pytest
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import Address, AddressKind, ServerSettings, Timeouts
 from mtproxy.net.connection import IN, OUT, Connection
+from mtproxy.net.sockets import SockAddr
 from mtproxy.proxy.server import Server
 from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext
