@@ -84,8 +84,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "ocsp-update.mindelay": "TLS",
     "ocsp-update.mode": "TLS",
     "prealloc-fd": "descriptor tables",
-    "server-state-base": "server state files",
-    "server-state-file": "server state files",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",
@@ -119,7 +117,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK, "max-keep-alive-queue", "server queues"),
     (PROXY, "quic-initial", "QUIC"),
     (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 
