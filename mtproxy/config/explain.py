@@ -185,7 +185,7 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         if proxy.load_server_state != "none":
             yield _line("load-server-state-from-file", proxy.load_server_state)
         if proxy.server_state_file:
-            yield _line("server-state-file-name", text(proxy.server_state_file))
+            yield _line("server-state-file-name", proxy.server_state_file)
         yield _line("retries", proxy.retries)
         yield (
             _line("option", "redispatch", proxy.redispatch)

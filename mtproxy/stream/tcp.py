@@ -153,6 +153,7 @@ class TcpStream(TcpRules):
         if side is not None:
             if self.srv is None:
                 side.counters.cum_sess += 1
+                side.counters.unbalanced += 1
             if self.t_c >= 0:
                 side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
