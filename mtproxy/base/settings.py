@@ -128,6 +128,16 @@ class ResolveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`agent-check`: `inter` in ms; `address` None: the server's; `send` is sent first."""
+
+    inter: int
+    port: int
+    address: Address | None = None
+    send: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class StateSettings:
     """What a server's state follows and entails (manual 5.2)."""
 
@@ -189,9 +199,13 @@ class ServerSettings:
     resolve: ResolveSettings | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
     hash_key: str = "id"
+    #: GET and HEAD are not served but sent elsewhere: what stands before their path (`redir`)
+    redir: bytes = b""
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
     states: StateSettings = StateSettings()
+    #: None: no agent is asked
+    agent: AgentSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +392,11 @@ class ProxySettings:
     default_backend: str | None = None
     balance: str = "roundrobin"
     balance_params: BalanceSettings = BalanceSettings()
+    #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
+    #: the client wanted to go (`option transparent`)
+    direct: Address | None = None
+    #: lower case; tells a server its name in each request (`http-send-name-header`)
+    name_header: bytes = b""
     timeouts: Timeouts = Timeouts()
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()
@@ -386,6 +405,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: when a request is tried again (`retry-on`)
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None

@@ -206,7 +206,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
         proxy = backend_shared.settings
         confs[name] = conf = BackConf(proxy, settings.global_)
-        for server in backend.servers:
+        for server in (*backend.servers, *backend.hidden):
             prepare(ctx, server, conf, http=proxy.mode == "http")
         room.backend_logs[name] = _logger(proxy, shared, ctx, thread_logs)
     for proxy in settings.proxies:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.commands_health import set_agent, set_health
+from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.adjust import change_weight
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
 from mtproxy.stats.runtime import ProxyRuntime
@@ -24,8 +25,6 @@ STATE_HEADER = (
     "srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord "
     "srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 )
-
-MAX_WEIGHT = 256
 
 
 def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
@@ -56,6 +55,10 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
     check_address = check.address.host if check and check.address else "-"
     found, agent = server.check, server.agent
+    agent_address, agent_port = check_address, check_port
+    if agent.configured:
+        agent_address = server.agent_address.host if server.agent_address else check_address
+        agent_port = server.agent_port
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
         f"{server.state} {server.admin} "
@@ -63,8 +66,7 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
         f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
         f"{agent.state_bits()} "
         f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {server.hostname or '-'} "
-        # an agent, if there were one, would be at the address of the check
-        f"{port} {srv_name} 0 {check_port} {check_address} {check_address} {check_port}\n"
+        f"{port} {srv_name} 0 {check_port} {check_address} {agent_address} {agent_port}\n"
     )
 
 
@@ -115,7 +117,10 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
-_SET_USAGE = "usage: set server <backend>/<server> agent | fqdn | health | state | weight"
+_SET_USAGE = (
+    "usage: set server <backend>/<server> "
+    "agent | agent-addr | agent-port | agent-send | fqdn | health | state | weight"
+)
 _FQDN = "set server <b>/<s> fqdn"
 
 
@@ -136,6 +141,8 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             set_health(cli, server, value)
         case "agent":
             set_agent(cli, server, value)
+        case "agent-addr" | "agent-port" | "agent-send":
+            set_agent_target(cli, server, args[1:])
         case _:
             raise CliError(_SET_USAGE)
     return ""
@@ -161,26 +168,9 @@ def _set_weight(cli: CliSession, args: list[str]) -> Answer:
 
 def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
     """An absolute weight, or a percentage of the configured one."""
-    if not text:
-        raise CliError("Require <weight> or <weight%>.")
-    digits = text.removesuffix("%")
-    negative = digits.startswith("-")
-    digits = digits.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
-        raise CliError(f"'{text}' is no weight: a number, or a number and '%', is expected.")
-    if text.endswith("%"):
-        if negative:
-            raise CliError("Relative weight must be positive.")
-        weight = min(server.settings.weight * int(digits) // 100, MAX_WEIGHT)
-    else:
-        weight = int(digits)
-        if weight > MAX_WEIGHT or negative:
-            raise CliError("Absolute weight can only be between 0 and 256 inclusive.")
-    if weight and weight != server.settings.weight and not server.backend.balancer.dynamic:
-        raise CliError(
-            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'."
-        )
-    transitions.set_weight(server, cli.ctx, weight)
+    fault = change_weight(server, cli.ctx, text)
+    if fault:
+        raise CliError(fault)
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:

@@ -31,6 +31,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    AgentSettings,
     BalanceSettings,
     BindSettings,
     CheckSettings,
@@ -105,13 +106,30 @@ class ServerDraft:
     check_send_proxy: bool = False
     #: never changed in place: `default-server` and the servers after it share it
     states: StateSettings = field(default_factory=StateSettings)
+    agent_check: bool = False
+    agent_inter: int | None = None
+    agent_address: Address | None = None
+    agent_port: int | None = None
+    agent_send: str = ""
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
+    redir: str = ""
     slowstart: int = 0
+
+    def _agent(self) -> AgentSettings | None:
+        """Interval, address and port are those of the health check unless it has its own."""
+        if not self.agent_check:
+            return None
+        return AgentSettings(
+            self.agent_inter or self.inter or 2000,
+            self.agent_port or self.check_port or 0,
+            self.agent_address or self.check_address,
+            os.fsencode(self.agent_send),
+        )
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -186,6 +204,7 @@ class ServerDraft:
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
             states=self.states,
+            agent=self._agent(),
             # a lower limit alone, or one that is not lower, is the limit
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
@@ -193,6 +212,7 @@ class ServerDraft:
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            redir=os.fsencode(self.redir),
             slowstart=self.slowstart,
         )
 
@@ -330,6 +350,12 @@ class ProxyDraft:
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
     balance_params: BalanceSettings = field(default_factory=BalanceSettings)
+    #: `balance` was given, rather than left out
+    balanced: bool = False
+    dispatch: Address | None = None
+    #: what `dispatch` and `option transparent` come to, see `keywords_balance.check`
+    direct: Address | None = None
+    name_header: str = ""
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -348,6 +374,7 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -441,6 +468,8 @@ class ProxyDraft:
             default_backend=self.default_backend if front else None,
             balance=self.balance,
             balance_params=self.balance_params,
+            direct=self.direct,
+            name_header=os.fsencode(self.name_header.lower()),
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,
@@ -449,6 +478,7 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            retry_on=self.retry_on,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

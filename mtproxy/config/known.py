@@ -110,20 +110,16 @@ _GLOBAL_LATER: dict[str, str] = {
 _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "be-unpublished", "backend publication"),
     (PROXY, "compression", "compression"),
-    (BACK_ONLY, "dispatch", "the dispatch mode"),
     (PROXY, "email-alert", "e-mail alerts"),
     (BACK, "external-check", "external checks"),
     (PROXY_ONLY, "filter", "filters"),
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
-    (BACK, "http-send-name-header", "the server name header"),
     (BACK, "max-keep-alive-queue", "server queues"),
-    (BACK, "max-session-srv-conns", "private connections"),
     (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
     (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
@@ -141,7 +137,6 @@ _REMOVED: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "contimeout", "use 'timeout connect'"),
     (PROXY, "grace", "use 'hard-stop-after' in the global section"),
     (PROXY, "srvtimeout", "use 'timeout server'"),
-    (PROXY, "transparent", "use 'option transparent'"),
     (PROXY, "cliexp", "use 'http-request replace-header'"),
     (PROXY, "srvexp", "use 'http-response replace-header'"),
     *(

@@ -328,6 +328,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.is_backend and not proxy.retry_on <= {"conn-failure"}:
+        ignored.append("retry-on")
     if proxy.stats is not None:
         ignored.append("stats")
         proxy.stats = None
@@ -491,6 +493,10 @@ def _referenced_servers(
         for reference in draft.rules.references:
             if reference.kind == "server":
                 backend, slash, name = reference.name.rpartition("/")
+                yield (backend if slash else proxy.name), name
+        for server in proxy.servers:
+            if server.states.track:
+                backend, slash, name = server.states.track.rpartition("/")
                 yield (backend if slash else proxy.name), name
 
 

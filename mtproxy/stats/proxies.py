@@ -289,6 +289,11 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    limit = state.limit
+    if limit is not None and limit.maxconn:
+        values["slim"] = limit.maxconn
+    if limit is not None and limit.maxqueue:
+        values["qlimit"] = limit.maxqueue
     percent = throttle(state, now)
     if percent is not None:
         values["throttle"] = percent
@@ -304,6 +309,19 @@ def server_row(
             values["qlimit"] = limit.maxqueue
     if state.settings.pool_max_conn >= 0:
         values["src_ilim"] = state.settings.pool_max_conn
+    agent = state.agent
+    if agent.active:
+        values |= {
+            "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
+            "agent_duration": max(agent.duration, 0),
+            "agent_desc": agent.status.description,
+            "last_agt": agent.info,
+            "agent_rise": agent.health.rise,
+            "agent_fall": agent.health.fall,
+            "agent_health": agent.health.value,
+        }
+        if agent.status.has_code:
+            values["agent_code"] = agent.code
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check

@@ -139,12 +139,16 @@ class BackConf(_Conf):
         "forwardfor",
         "http_request",
         "leaves_queue",
+        "name_header",
         "needs_view",
         "originalto",
         "persistence",
         "queue",
+        "redirects",
         "redispatch",
         "retries",
+        "retries_connections",
+        "retry_on",
         "reuse_first",
         "reuse_never",
         "reuse_private",
@@ -180,9 +184,12 @@ class BackConf(_Conf):
         #: who waits for a server that goes down is balanced anew
         self.leaves_queue = bool(proxy.redispatch) and "persist" not in options
         self.retries = proxy.retries
+        self.retries_connections = "conn-failure" in proxy.retry_on
+        #: why a request is sent again, in the words of `retry-on`; empty: never
+        self.retry_on = proxy.retry_on - {"conn-failure", "0rtt-rejected"}
         reuse = proxy.http_reuse
         #: a server connection serves one client only
-        self.reuse_never = reuse == "never"
+        self.reuse_never = reuse == "never" or proxy.direct is not None
         #: ... or those to some servers do, as they begin with a PROXY header about the client
         self.reuse_private = self.reuse_never or any(
             server.send_proxy is not None for server in proxy.servers
@@ -206,6 +213,10 @@ class BackConf(_Conf):
         self.originalto = proxy.originalto
         #: what chooses a server before the algorithm does; set by boot where there is anything
         self.persistence: Persistence | None = None
+        #: tells the server its name; None: none does
+        self.name_header = proxy.name_header or None
+        #: a server that some requests are sent away from
+        self.redirects = any(server.redir for server in proxy.servers)
         #: the algorithm looks at what rules look at
         self.needs_view = proxy.balance in NEED_VIEW
         #: source address of servers that have none of their own

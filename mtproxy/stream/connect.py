@@ -58,7 +58,7 @@ _LOCAL_TROUBLE = frozenset(
 class ServerMark:
     """What `Connection.mark` holds for a server connection."""
 
-    __slots__ = ("epoch", "header", "reused", "server", "since")
+    __slots__ = ("epoch", "header", "reused", "server", "since", "target")
 
     def __init__(self, server: Server, header: bytes = b"") -> None:
         self.server = server
@@ -66,6 +66,8 @@ class ServerMark:
         self.header = header
         #: the server's epoch when it was opened
         self.epoch = server.epoch
+        #: where the client wanted to go, if that is where it leads
+        self.target: tuple[str, int] | None = None
         #: how many later requests it carried
         self.reused = 0
         #: tick at which it became idle
@@ -174,7 +176,6 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
         mark.server is not srv
         or mark.epoch != srv.epoch
         or mark.reused >= srv.max_reuse
-        or follows_client(srv.address)
         or not is_quiet(conn)
     ):
         return False
@@ -227,7 +228,8 @@ async def connect(stream: Stream) -> Connection:
     be = stream.be
     assert be is not None
     started = ctx.now
-    left = conf.retries
+    waited = stream.t_w
+    left = conf.retries - stream.retries if conf.retries_connections else 0
     asked_others = False
     while True:
         srv = stream.srv
@@ -269,7 +271,9 @@ async def connect(stream: Stream) -> Connection:
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
-                conn.mark = ServerMark(srv, header)
+                conn.mark = mark = ServerMark(srv, header)
+                if follows_client(srv.address):
+                    mark.target = (stream.dst_ip, stream.dst_port)
                 return conn
             conn.close()
         srv.counters.connect += 1
@@ -300,7 +304,7 @@ async def connect(stream: Stream) -> Connection:
             be.counters.cum_sess -= 1
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
-            stream.t_w += ctx.now - started
+            stream.t_w = waited = waited + ctx.now - started
             started = ctx.now
 
 
@@ -340,6 +344,18 @@ def _may_redispatch(conf: BackConf, retry: int) -> bool:
         # counted from the last retry: -1 is the last one
         interval += conf.retries + 1
     return interval > 0 and retry % interval == 0
+
+
+async def choose_redispatch(stream: Stream, retry: int) -> None:
+    """Before a request is sent again: go to another server where that may be. Raises Stop."""
+    conf, srv, be = stream.bconf, stream.srv, stream.be
+    assert srv is not None and be is not None
+    if conf.redispatch and (
+        be.shared.active > 1
+        or (not srv.shared.running and not stream.sticks)
+        or _may_redispatch(conf, retry)
+    ):
+        await _redispatch(stream)
 
 
 async def _redispatch(stream: Stream) -> bool:

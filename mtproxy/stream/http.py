@@ -22,8 +22,10 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     parse_response_head,
 )
+from mtproxy.http.headers import make_header
+from mtproxy.http.uri import path_and_query
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import is_silent
+from mtproxy.rules.reply import Message, is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -32,9 +34,12 @@ from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
+from mtproxy.stream.retrying import final_response
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
 
+#: methods that a server's `redir` means
+_SENT_AWAY = frozenset({b"GET", b"HEAD"})
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
 
@@ -43,6 +48,13 @@ class HttpStream(HttpRules):
     """One HTTP/1 client connection."""
 
     __slots__ = ()
+
+    is_http = True
+
+    @property
+    def uploading(self) -> bool:  # type: ignore[override]
+        """Whether the request's body has not been sent whole."""
+        return self.up is not None and not self.up.done
 
     # --- the client connection
     async def run(self, buf: bytes = b"") -> None:
@@ -128,6 +140,8 @@ class HttpStream(HttpRules):
                     in_a_row += 1
                     if not in_a_row % _FAIR:
                         await self._yield_as_bulk()
+        except Stop:
+            pass  # the transaction was ended from outside when it was over already
         finally:
             if self.kept is not None:
                 self.kept.close()
@@ -265,6 +279,8 @@ class HttpStream(HttpRules):
                     srv = await wait_for_server(self, be, srv)
                 srv.counters.unbalanced += 1
             self.set_server(srv)
+            if bconf.redirects and srv.settings.redir and request.method in _SENT_AWAY:
+                await self._send_away(request, srv.settings.redir)
             if not usual:
                 if ruled and self.txn.own_req:
                     request.seal()
@@ -278,6 +294,9 @@ class HttpStream(HttpRules):
             reused = sconn is not None
             if sconn is None:
                 sconn = await connect(self)
+                if bconf.name_header is not None and self.srv is not srv:
+                    # another server than the one first chosen
+                    head = self._request_head(request) + here
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
@@ -318,7 +337,18 @@ class HttpStream(HttpRules):
                         sconn.ready &= OUT
                     except (OSError, BadMessage):
                         response = None  # comes again below, where it is dealt with
-            if response is None or response.status < 200:
+            if bconf.retry_on and body is None:
+                response, received, sent_at = await final_response(
+                    self,
+                    request,
+                    head,
+                    response,
+                    received if response is None or response.status < 200 else received[end:],
+                    reused,
+                    sent_at,
+                )
+                sconn = self.sconn
+            elif response is None or response.status < 200:
                 response, received = await self._response_head(request, reused, sent_at, received)
             else:
                 received = received[end:]
@@ -498,6 +528,20 @@ class HttpStream(HttpRules):
                 return
         self.down = Pump(sconn, conn, 1, head=out[sent:], remaining=0)
         await self._forward()
+
+    async def _send_away(self, request: RequestHead, prefix: bytes) -> None:
+        """`redir` of a server: the client is told to go there itself (manual 5.2). Raises Stop."""
+        path = path_and_query(request.target) or b""
+        # a sole slash stands for no prefix
+        where = path if prefix == b"/" else prefix + path
+        headers = [
+            make_header(b"cache-control", b"no-cache"),
+            make_header(b"content-length", b"0"),
+            make_header(b"location", where),
+        ]
+        await self._send_reply(Message(302, b"Found", headers, b""), request, keep=False)
+        self.answered = True
+        raise Stop(0, "LC")
 
     # --- ends
     async def _monitor(self, request: RequestHead, rest: bytes, complete: bool) -> bytes | None:

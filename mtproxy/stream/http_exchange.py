@@ -21,7 +21,7 @@ from mtproxy.net.connection import ENDED, ERR, IN, OUT, READABLE, Connection
 from mtproxy.proxy.capture import BadCapture, locate
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import reuse_kept, take_idle
+from mtproxy.stream.connect import follows_client, reuse_kept, take_idle
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.stream import QUIET, Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -101,6 +101,8 @@ class HttpExchange(Stream):
         if kept is None:
             return None
         same = srv.make_header is None or kept.mark.header == srv.make_header(self)
+        if follows_client(srv.address):
+            same = same and kept.mark.target == (self.dst_ip, self.dst_port)
         if same and reuse_kept(kept, srv):
             return kept
         kept.close()
@@ -119,7 +121,13 @@ class HttpExchange(Stream):
                 extra += CLOSE_LINE
         elif request.version == 10 and request.upgrade is None:
             extra += KEEP_ALIVE_LINE
-        return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
+        wire = request.wire[:-2]
+        name = self.bconf.name_header
+        if name is not None:
+            wire = b"".join([header[2] for header in request.headers if header[0] != name])
+            assert self.srv is not None
+            extra += b"%b: %b\r\n" % (name, self.srv.name.encode())
+        return b"%b%b%b\r\n" % (request.start_wire, wire, extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
         """`option forwardfor` of the backend, else of the frontend; what either side excepts gets
@@ -229,7 +237,7 @@ class HttpExchange(Stream):
                         self.logged = True
                         raise Stop(0, "SH")
                     self._count_failed_response()
-                    raise Stop(502, "SH")
+                    raise Stop(502, "SH", partial=bool(buf))
                 if len(data) < conf.bufsize and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
                 buf = buf + data if buf else data

@@ -182,7 +182,10 @@ class Route:
             and (
                 bconf is None
                 or (
-                    bconf.forwardfor is None and bconf.originalto is None and not bconf.close_server
+                    bconf.forwardfor is None
+                    and bconf.originalto is None
+                    and bconf.name_header is None
+                    and not bconf.close_server
                 )
             )
         )
