@@ -79,6 +79,12 @@ class BindSettings:
     proto: str | None = None
     #: connections begin with a PROXY header
     accept_proxy: bool = False
+    #: the threads that accept and serve its connections: "all", "odd", "even" or "FIRST-LAST"
+    threads: str = "all"
+    #: sockets that share the threads among them; 0: one for each thread
+    shards: int = 1
+    #: foreign addresses, too (IP_TRANSPARENT)
+    transparent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +199,10 @@ class ServerSettings:
     minconn: int = 0
     #: requests that wait for this server alone; 0: no limit
     maxqueue: int = 0
+    #: `on-marked-down shutdown-sessions`
+    shutdown_sessions: bool = False
+    #: `on-marked-up shutdown-backup-sessions`
+    shutdown_backups: bool = False
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None = None
     #: None: the host name is looked up at the start alone
@@ -395,6 +405,8 @@ class ProxySettings:
     #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
     #: the client wanted to go (`option transparent`)
     direct: Address | None = None
+    #: the cookie that tells the server's address (`persist rdp-cookie`)
+    rdp_cookie: Expression | None = None
     #: lower case; tells a server its name in each request (`http-send-name-header`)
     name_header: bytes = b""
     timeouts: Timeouts = Timeouts()
@@ -405,6 +417,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: sessions per second that the frontend accepts; 0: no limit
+    rate_limit: int = 0
     #: when a request is tried again (`retry-on`)
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
@@ -469,6 +483,9 @@ class GlobalSettings:
     #: thread number (from 1) -> CPU numbers
     cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
     maxconn: int | None = None
+    #: connections and sessions accepted per second; 0: no limit
+    maxconnrate: int = 0
+    maxsessrate: int = 0
     daemon: bool = False
     pidfile: str | None = None
     chroot: str | None = None

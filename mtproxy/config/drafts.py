@@ -19,6 +19,7 @@ from mtproxy.base.ruleset import (
     Choice,
     Condition,
     CookieCapture,
+    Expression,
     Format,
     Inherited,
     ProxyRules,
@@ -114,6 +115,8 @@ class ServerDraft:
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
+    shutdown_sessions: bool = False
+    shutdown_backups: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
@@ -209,6 +212,8 @@ class ServerDraft:
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
             maxqueue=self.maxqueue,
+            shutdown_sessions=self.shutdown_sessions,
+            shutdown_backups=self.shutdown_backups,
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
@@ -356,6 +361,7 @@ class ProxyDraft:
     #: what `dispatch` and `option transparent` come to, see `keywords_balance.check`
     direct: Address | None = None
     name_header: str = ""
+    rdp_cookie: Expression | None = None
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -375,6 +381,7 @@ class ProxyDraft:
     retries: int = 3
     fullconn: int | None = None
     retry_on: frozenset[str] = frozenset({"conn-failure"})
+    rate_limit: int = 0
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -469,6 +476,7 @@ class ProxyDraft:
             balance=self.balance,
             balance_params=self.balance_params,
             direct=self.direct,
+            rdp_cookie=self.rdp_cookie,
             name_header=os.fsencode(self.name_header.lower()),
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
@@ -479,6 +487,7 @@ class ProxyDraft:
             retries=self.retries,
             fullconn=self.fullconn,
             retry_on=self.retry_on,
+            rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

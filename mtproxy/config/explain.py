@@ -145,7 +145,7 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "balance_params", "direct", "name_header",
+    "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "check_script",
@@ -317,10 +317,10 @@ def _address(address: Address) -> str:
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy", "transparent",
 )  # fmt: skip
 _BIND_KNOWN = frozenset(name.replace("-", "_") for name in _BIND_VALUES) | {
-    "address", "mode", "tcp_ut", "level", "severity_output",
+    "address", "mode", "tcp_ut", "level", "severity_output", "threads", "shards",
 }  # fmt: skip
 _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
@@ -351,6 +351,10 @@ def _bind_words(bind: BindSettings) -> list[str]:
         words += ["mode", f"{bind.mode:o}"]
     if bind.tcp_ut is not None:
         words += ["tcp-ut", duration(bind.tcp_ut)]
+    if bind.threads != "all":
+        words += ["thread", bind.threads]
+    if bind.shards != 1:
+        words += ["shards", str(bind.shards or "by-thread")]
     return words
 
 

@@ -56,7 +56,9 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = None if be.sticking is None else be.sticking.choose(self, None)
+            srv = None if bconf.rdp is None else bconf.rdp.choose(self)
+            if be.sticking is not None:
+                srv = be.sticking.choose(self, srv)
             if srv is None:
                 srv = be.pick(self)
                 if srv is None:
