@@ -401,6 +401,8 @@ class ProxySettings:
     #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
     #: the client wanted to go (`option transparent`)
     direct: Address | None = None
+    #: the cookie that tells the server's address (`persist rdp-cookie`)
+    rdp_cookie: Expression | None = None
     #: lower case; tells a server its name in each request (`http-send-name-header`)
     name_header: bytes = b""
     timeouts: Timeouts = Timeouts()

@@ -47,7 +47,7 @@ from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.listening import FrontListeners
-from mtproxy.stream.persistence import Persistence
+from mtproxy.stream.persistence import Persistence, RdpPersistence
 from mtproxy.stream.proxied import rules_expect_header
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
@@ -259,6 +259,10 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
                 backend = room.backends[proxy.name]
                 backend.sticking = Sticking(proxy.rules.stick, build, backend)
     for name, backend in room.backends.items():
+        cookie = backend.settings.rdp_cookie
+        if cookie is not None:
+            build = Build(shared.rules, backend.settings, ctx, room)
+            room.confs[name].rdp = RdpPersistence(backend, build.expression(cookie))
         rules = room.back_rules.get(name)
         if backend.settings.cookie is not None or (
             rules is not None and (rules.use_server or rules.persist)

@@ -19,6 +19,7 @@ from mtproxy.base.ruleset import (
     Choice,
     Condition,
     CookieCapture,
+    Expression,
     Format,
     Inherited,
     ProxyRules,
@@ -356,6 +357,7 @@ class ProxyDraft:
     #: what `dispatch` and `option transparent` come to, see `keywords_balance.check`
     direct: Address | None = None
     name_header: str = ""
+    rdp_cookie: Expression | None = None
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -469,6 +471,7 @@ class ProxyDraft:
             balance=self.balance,
             balance_params=self.balance_params,
             direct=self.direct,
+            rdp_cookie=self.rdp_cookie,
             name_header=os.fsencode(self.name_header.lower()),
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),

@@ -145,7 +145,7 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "balance_params", "direct", "name_header",
+    "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "check_script",

@@ -15,7 +15,7 @@ from mtproxy.net.sockets import buffer_options, keepalive_options
 from mtproxy.proxy.balance.keys import NEED_VIEW
 
 if TYPE_CHECKING:
-    from mtproxy.stream.persistence import Persistence
+    from mtproxy.stream.persistence import Persistence, RdpPersistence
 
 #: a timeout that never expires, still a number that can be added to a tick
 FOREVER = 1 << 61
@@ -144,6 +144,7 @@ class BackConf(_Conf):
         "originalto",
         "persistence",
         "queue",
+        "rdp",
         "redirects",
         "redispatch",
         "retries",
@@ -217,7 +218,9 @@ class BackConf(_Conf):
         self.name_header = proxy.name_header or None
         #: a server that some requests are sent away from
         self.redirects = any(server.redir for server in proxy.servers)
-        #: the algorithm looks at what rules look at
-        self.needs_view = proxy.balance in NEED_VIEW
+        #: the same of RDP in mode tcp
+        self.rdp: RdpPersistence | None = None
+        #: the algorithm, or what comes before it, looks at what rules look at
+        self.needs_view = proxy.balance in NEED_VIEW or proxy.rdp_cookie is not None
         #: source address of servers that have none of their own
         self.source = proxy.source

@@ -302,6 +302,7 @@ async def connect(stream: Stream) -> Connection:
             srv.counters.cum_sess += 1
             srv.counters.unbalanced += 1
             be.counters.cum_sess -= 1
+            be.counters.unbalanced -= 1
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
             stream.t_w = waited = waited + ctx.now - started
@@ -378,6 +379,7 @@ async def _redispatch(stream: Stream) -> bool:
         return False  # taken again by `pick`; it is the session that was counted
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
+    be.counters.unbalanced -= 1
     stream.redispatched = True
     stream.note_redispatch()
     old.counters.redispatches += 1

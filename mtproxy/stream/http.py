@@ -588,6 +588,7 @@ class HttpStream(HttpRules):
         if srv is None or self.answered:
             if srv is None and be is not None:
                 be.counters.cum_sess += 1
+                be.counters.unbalanced += 1
         elif self.srv_status is None:
             head = self.txn.received_head if self.room.ruled else None
             self.srv_status = 0 if head is None else head.status
