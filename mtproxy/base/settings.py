@@ -199,6 +199,10 @@ class ServerSettings:
     minconn: int = 0
     #: requests that wait for this server alone; 0: no limit
     maxqueue: int = 0
+    #: `on-marked-down shutdown-sessions`
+    shutdown_sessions: bool = False
+    #: `on-marked-up shutdown-backup-sessions`
+    shutdown_backups: bool = False
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None = None
     #: None: the host name is looked up at the start alone
@@ -413,6 +417,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: sessions per second that the frontend accepts; 0: no limit
+    rate_limit: int = 0
     #: when a request is tried again (`retry-on`)
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
@@ -477,6 +483,9 @@ class GlobalSettings:
     #: thread number (from 1) -> CPU numbers
     cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
     maxconn: int | None = None
+    #: connections and sessions accepted per second; 0: no limit
+    maxconnrate: int = 0
+    maxsessrate: int = 0
     daemon: bool = False
     pidfile: str | None = None
     chroot: str | None = None

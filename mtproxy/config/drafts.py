@@ -115,6 +115,8 @@ class ServerDraft:
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
+    shutdown_sessions: bool = False
+    shutdown_backups: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
@@ -210,6 +212,8 @@ class ServerDraft:
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
             maxqueue=self.maxqueue,
+            shutdown_sessions=self.shutdown_sessions,
+            shutdown_backups=self.shutdown_backups,
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
@@ -377,6 +381,7 @@ class ProxyDraft:
     retries: int = 3
     fullconn: int | None = None
     retry_on: frozenset[str] = frozenset({"conn-failure"})
+    rate_limit: int = 0
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -482,6 +487,7 @@ class ProxyDraft:
             retries=self.retries,
             fullconn=self.fullconn,
             retry_on=self.retry_on,
+            rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

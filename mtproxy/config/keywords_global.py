@@ -268,6 +268,8 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("localpeer", IN_GLOBAL, _localpeer),
     Keyword("max-spread-checks", IN_GLOBAL, _time("max_spread_checks")),
     Keyword("maxconn", IN_GLOBAL, _number_or_unset("maxconn")),
+    Keyword("maxconnrate", IN_GLOBAL, _number("maxconnrate", 0)),
+    Keyword("maxsessrate", IN_GLOBAL, _number("maxsessrate", 0)),
     Keyword("maxpipes", IN_GLOBAL, _number("maxpipes", 0)),
     Keyword("nbthread", IN_GLOBAL, _number("nbthread", 1, MAX_THREADS)),
     Keyword("node", IN_GLOBAL, _node),

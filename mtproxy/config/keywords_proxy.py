@@ -123,6 +123,13 @@ def _retry_on(ctx: Context, st: Statement) -> None:
     ctx.proxy.retry_on = chosen
 
 
+def _rate_limit(ctx: Context, st: Statement) -> None:
+    """`rate-limit sessions N`; zero: no limit."""
+    choice("rate-limit", st.required(1, "'sessions'"), ("sessions",))
+    st.at_most(2)
+    ctx.proxy.rate_limit = integer("rate-limit sessions", st.required(2, "a number"), 0)
+
+
 def _fullconn(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     # Zero stands for the default.
@@ -228,6 +235,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
     Keyword("fullconn", BACK, _fullconn),
+    Keyword("rate-limit", FRONT, _rate_limit),
     Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),
     Keyword("id", PROXY_ONLY, _id),
