@@ -38,7 +38,7 @@ class Asked:
     __slots__ = ("_buffer", "_connection", "_limit", "_state", "whole")
 
     def __init__(self, request: h11.Request, limit: int, *, whole: bool = True) -> None:
-        """`limit`: bytes of a head, and of a body that is kept; not `whole`: bodies do not count."""
+        """`limit`: bytes of a head, and of a body that is kept. Not `whole`: a head is all."""
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
         connection.send(request)
         connection.send(_NO_BODY)
