@@ -42,7 +42,7 @@ _find_state = re.compile(rb";st=(....)").search
 
 _HTML, _CSV, _TYPED, _JSON, _SCHEMA = "html", "csv", "typed", "json", "json-schema"
 _TYPES: Final = {
-    _HTML: b"text/html; charset=utf-8",
+    _HTML: b"text/html",
     _CSV: b"text/plain",
     _TYPED: b"text/plain",
     _JSON: b"application/json",
