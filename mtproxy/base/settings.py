@@ -216,6 +216,8 @@ class ServerSettings:
     states: StateSettings = StateSettings()
     #: None: no agent is asked
     agent: AgentSettings | None = None
+    #: `init-addr` asks the state file for the first address of a name
+    init_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +426,10 @@ class ProxySettings:
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None
+    #: where the states of servers are read from at the start: "none", "global" or "local"
+    load_server_state: str = "none"
+    #: the local one; empty: the name of the backend
+    server_state_file: str = ""
     #: frontend connection limit; None: the global one
     maxconn: int | None = None
     backlog: int | None = None
@@ -496,6 +502,9 @@ class GlobalSettings:
     node: str | None = None
     description: str | None = None
     localpeer: str | None = None
+    #: the folder of server state files, and the one for all backends
+    server_state_base: str | None = None
+    server_state_file: str | None = None
     quiet: bool = False
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None

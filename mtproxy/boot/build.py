@@ -400,7 +400,8 @@ class _Listening:
                 ruled=rules_at_accept(proxy.rules),
                 sends_header=bind.accept_proxy,
                 may_send_header=rules_expect_header(proxy.rules),
-                switches=may_become_http(shared.settings, proxy),
+                # `proto none` is TCP and stays that
+                switches=bind.proto != "none" and may_become_http(shared.settings, proxy),
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,

@@ -202,6 +202,7 @@ class ServerDraft:
             rise=self.rise,
             fall=self.fall,
             forced_id=self.id is not None,
+            init_last=not self.init_addr or self.init_addr[0] == "last",
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
@@ -380,6 +381,8 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    load_server_state: str = "none"
+    server_state_file: str = ""
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     rate_limit: int = 0
     redispatch: int = 0
@@ -486,6 +489,8 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            load_server_state=self.load_server_state,
+            server_state_file=self.server_state_file,
             retry_on=self.retry_on,
             rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,

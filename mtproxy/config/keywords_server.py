@@ -467,8 +467,8 @@ _TEMPLATE_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 def _server_template(ctx: Context, st: Statement) -> None:
     """As many servers as the line says, all alike: PREFIX and a number are their names."""
     prefix = st.required(1, "a prefix")
-    numbers = st.required(2, "a number or a range", taken=2)
-    st.required(3, "an address", taken=3)
+    numbers = st.required(2, "a number or a range")
+    st.required(3, "an address")
     check_name(prefix, "server-template")
     found = _TEMPLATE_RANGE.fullmatch(numbers)
     first, last = (1, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
