@@ -145,6 +145,16 @@ class StateSettings:
     track: str = ""
     #: "up" until the first failed check, "fully-up", "down" until one passes, "fully-down"
     init_state: str = "up"
+    #: what traffic is watched for: "none", "layer4" or "layer7"
+    observe: str = "none"
+    #: errors in a row until something is done
+    error_limit: int = 10
+    #: "fastinter", "fail-check", "sudden-death" or "mark-down"
+    on_error: str = "fail-check"
+    #: end the sessions of a server that went down
+    on_marked_down: bool = False
+    #: end the sessions of all backup servers when the server came up
+    on_marked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from mtproxy.proxy.dns.servers import start_following
 from mtproxy.proxy.frontend import Frontend
 from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
+from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.proxy.tracking import link_tracks
@@ -46,6 +47,7 @@ from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
+from mtproxy.stream.ending import end_those_on
 from mtproxy.stream.listening import FrontListeners
 from mtproxy.stream.persistence import Persistence
 from mtproxy.stream.proxied import rules_expect_header
@@ -128,6 +130,8 @@ def make_shared(
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
+    for backend in shared.backends.values():
+        backend.end_sessions = end_sessions
     link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
     fronts = shared.front_listeners
@@ -165,6 +169,11 @@ def default_fullconn(settings: Settings, backend: ProxySettings, maxconn: int) -
         if backend.name == default or backend.name.encode() in names:
             total += front.maxconn or maxconn
     return max(1, -(-total // 10))
+
+
+def end_sessions(server: ServerState, ctx: ThreadContext, why: str) -> None:
+    """Have every thread end its sessions on a server."""
+    ctx.pool.run_everywhere(end_those_on(server, why))
 
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:

@@ -329,7 +329,12 @@ _SERVER_KNOWN = frozenset({
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
     "hash_key", "slowstart", "redir", "socks4", "states", "agent",
 })  # fmt: skip
-_STATE_VALUES = ("track", "init-state")
+_STATE_VALUES = (
+    "track", "init-state", "observe", "error-limit", "on-error", "on-marked-down", "on-marked-up",
+)  # fmt: skip
+_STATE_WORDS = {
+    "on-marked-down": "shutdown-sessions", "on-marked-up": "shutdown-backup-sessions",
+}  # fmt: skip
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
     "via_socks4",
@@ -425,7 +430,7 @@ def _server_words(server: ServerSettings) -> list[str]:
     for name in _STATE_VALUES:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
-            words += [name, value]
+            words += [name, _STATE_WORDS.get(name, str(value))]
     agent = server.agent
     if agent is not None:
         words += [

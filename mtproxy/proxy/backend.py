@@ -62,6 +62,7 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "end_sessions",
         "fullconn",
         "hidden",
         "last_change",
@@ -85,6 +86,8 @@ class BackendShared:
         self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
+        #: end all sessions of a server, on every thread: "D" it went down, "U" others came up
+        self.end_sessions: Callable[[ServerState, ThreadContext, str], None] | None = None
         self.lock = Lock(LockLabel.LBPRM)
         self.servers = tuple(
             ServerState(server, self, position, now)
