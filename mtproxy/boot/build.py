@@ -30,7 +30,7 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.dns.section import Section, SectionShared
 from mtproxy.proxy.dns.servers import start_following
 from mtproxy.proxy.frontend import Frontend
-from mtproxy.proxy.quota import Quota
+from mtproxy.proxy.quota import Quota, Rate
 from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.sticking import Sticking
@@ -49,7 +49,7 @@ from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.ending import end_those_on
 from mtproxy.stream.listening import FrontListeners
-from mtproxy.stream.persistence import Persistence
+from mtproxy.stream.persistence import Persistence, RdpPersistence
 from mtproxy.stream.proxied import rules_expect_header
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
@@ -70,6 +70,8 @@ class BoundListener:
     sock: socket.socket
     #: what `listen` was asked for
     backlog: int = DEFAULT_BACKLOG
+    #: numbers of the threads that accept and serve its connections; None: all
+    threads: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -93,6 +95,11 @@ class Shared:
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     #: the first of those
     process_quota: Quota = field(init=False)
+    #: connections and sessions of the process per second
+    connection_rate: Rate = field(default_factory=Rate)
+    session_rate: Rate = field(default_factory=Rate)
+    #: sessions per second, by frontend
+    front_rates: dict[str, Rate] = field(default_factory=dict)
     #: by name
     front_listeners: dict[str, FrontListeners] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
@@ -127,16 +134,18 @@ def make_shared(
                 partial(announce, proxy.name),
                 default_fullconn(settings, proxy, maxconn),
             )
+            shared.backends[proxy.name].end_sessions = end_sessions
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
-    for backend in shared.backends.values():
-        backend.end_sessions = end_sessions
     link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
+    shared.connection_rate.limit = settings.global_.maxconnrate
+    shared.session_rate.limit = settings.global_.maxsessrate
     fronts = shared.front_listeners
     for proxy in settings.proxies:
         if proxy.is_frontend and not proxy.disabled:
+            shared.front_rates[proxy.name] = Rate(proxy.rate_limit)
             quota = Quota(proxy.maxconn or NO_LIMIT)
             fronts[proxy.name] = FrontListeners(proxy, quota, NO_LIMIT)
     for number, listener in enumerate(listeners):
@@ -171,8 +180,8 @@ def default_fullconn(settings: Settings, backend: ProxySettings, maxconn: int) -
     return max(1, -(-total // 10))
 
 
-def end_sessions(server: ServerState, ctx: ThreadContext, why: str) -> None:
-    """Have every thread end its sessions on a server."""
+def end_sessions(server: ServerState, why: str, ctx: ThreadContext) -> None:
+    """End all sessions on a server (`on-marked-down`, `on-marked-up`)."""
     ctx.pool.run_everywhere(end_those_on(server, why))
 
 
@@ -266,6 +275,10 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
                 backend = room.backends[proxy.name]
                 backend.sticking = Sticking(proxy.rules.stick, build, backend)
     for name, backend in room.backends.items():
+        cookie = backend.settings.rdp_cookie
+        if cookie is not None:
+            build = Build(shared.rules, backend.settings, ctx, room)
+            room.confs[name].rdp = RdpPersistence(backend, build.expression(cookie))
         rules = room.back_rules.get(name)
         if backend.settings.cookie is not None or (
             rules is not None and (rules.use_server or rules.persist)
@@ -375,6 +388,8 @@ class _Listening:
             shared.quotas[number],
             name,
         )
+        rates = (shared.connection_rate, shared.session_rate, shared.front_rates[proxy.name])
+        listener_room.rates = rates if rates[2].limit else rates[:2]
         acceptor = Acceptor(
             ctx,
             listener.sock,
@@ -385,10 +400,12 @@ class _Listening:
                 ruled=rules_at_accept(proxy.rules),
                 sends_header=bind.accept_proxy,
                 may_send_header=rules_expect_header(proxy.rules),
-                switches=may_become_http(shared.settings, proxy),
+                # `proto none` is TCP and stays that
+                switches=bind.proto != "none" and may_become_http(shared.settings, proxy),
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,
+            threads=listener.threads,
         )
         room.acceptors.append(acceptor)
 
@@ -401,4 +418,5 @@ def announce_listeners(table: FdTable, shared: Shared, nbthread: int) -> None:
         max_accept = 1 << 20
     for number, listener in enumerate(shared.listeners):
         adopt = _Listening(shared, number, max_accept)
-        table.insert(listener.sock.fileno(), range(nbthread), adopt)
+        threads = range(nbthread) if listener.threads is None else listener.threads
+        table.insert(listener.sock.fileno(), threads, adopt)

@@ -6,17 +6,24 @@ Changes go through `proxy.transitions`, which locks, recounts the backend and lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
 from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.addressing import change_address
 from mtproxy.proxy.adjust import change_weight
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RMAINT
 from mtproxy.stats.runtime import ProxyRuntime
+from mtproxy.stream.listening import on_every_thread
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
 
 STATE_VERSION = "1"
 STATE_HEADER = (
@@ -118,8 +125,8 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
 
 
 _SET_USAGE = (
-    "usage: set server <backend>/<server> "
-    "agent | agent-addr | agent-port | agent-send | fqdn | health | state | weight"
+    "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | "
+    "check-addr | check-port | fqdn | health | ssl | state | weight"
 )
 _FQDN = "set server <b>/<s> fqdn"
 
@@ -141,11 +148,67 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             set_health(cli, server, value)
         case "agent":
             set_agent(cli, server, value)
+        case "addr":
+            return _set_address(cli, server, args[2:])
+        case "ssl":
+            raise CliError(
+                "'set server <srv> ssl' cannot be set.  default-server should define ssl settings"
+            )
         case "agent-addr" | "agent-port" | "agent-send":
             set_agent_target(cli, server, args[1:])
+        case "check-addr" | "check-port":
+            _refuse_check(server, what, value)
         case _:
             raise CliError(_SET_USAGE)
     return ""
+
+
+def _set_address(cli: CliSession, server: ServerState, words: list[str]) -> str:
+    """`addr <address> [port <port>]`; an address ends the want of one."""
+    if not words:
+        raise CliError("set server <b>/<s> addr requires an address and optionally a port.")
+    port = None
+    if len(words) > 1 and words[1] == "port":
+        port = words[2] if len(words) > 2 else ""
+    text = change_address(server, cli.ctx, words[0], port, "stats socket command")
+    transitions.clear_flag(server, cli.ctx, RMAINT)
+    return cli.severity_prefix(WARNING) + text + "\n"
+
+
+def _refuse_check(server: ServerState, what: str, value: str) -> None:
+    """Where health checks are made is as configured; HAProxy's words where there are none."""
+    if not value:
+        needed = "an address and optionally a port" if what == "check-addr" else "a port"
+        raise CliError(f"set server <b>/<s> {what} requires {needed}.")
+    if not server.check.configured:
+        raise CliError("health checks are not enabled on this server", WARNING)
+    raise CliError(f"Unsupported command: 'set server ... {what}' is not supported by mtproxy yet.")
+
+
+def _set_maxconn(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
+    server = find_server(cli, args)
+    if len(args) < 2 or not args[1]:
+        raise CliError("Require <maxconn>.")
+    if not args[1].isascii() or not args[1].isdigit():
+        begins = args[1][:1].isdigit()
+        raise CliError(
+            "Trailing garbage in maxconn string"
+            if begins
+            else "maxconn string empty or preceded by garbage"
+        )
+    maxconn = int(args[1][:9])
+    backend, limit = server.backend, server.limit
+    if limit is not None:
+        limit.queue.set_maxconn(limit, maxconn, cli.ctx.tid)
+    elif maxconn:
+        backend.set_limit(server, maxconn)
+
+        def adopt(ctx: ThreadContext) -> None:
+            side = ctx.room.backends[backend.name]
+            side.adopt_limit(server.position)
+
+        pool = cli.runtime.pool
+        yield Pause(lambda wake: on_every_thread(pool, adopt, wake, cli.ctx.tid), any_input=False)
 
 
 def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
@@ -157,7 +220,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
         case "maint":
             transitions.set_maint(server, cli.ctx)
         case _:
-            raise CliError("'set server <srv> state' expects 'ready', 'drain' or 'maint'.")
+            raise CliError("'set server <srv> state' expects 'ready', 'drain' and 'maint'.")
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
@@ -214,6 +277,13 @@ COMMANDS: tuple[Command, ...] = (
         "change a server's state, weight or health",
         Level.ADMIN,
         _set_server,
+    ),
+    Command(
+        ("set", "maxconn", "server"),
+        "set maxconn server <bk>/<srv> <number>",
+        "limit the sessions of a server",
+        Level.ADMIN,
+        _set_maxconn,
     ),
     Command(
         ("set", "weight"),

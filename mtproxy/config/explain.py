@@ -75,7 +75,8 @@ def _others(record: object, known: frozenset[str]) -> Iterator[str]:
 
 _GLOBAL_VALUES = (
     "nbthread", "maxconn", "ulimit-n", "fd-hard-limit", "maxpipes", "pidfile", "chroot", "user",
-    "group", "uid", "gid", "node", "description", "localpeer", "log-tag", "spread-checks", "quiet",
+    "group", "uid", "gid", "node", "description", "localpeer", "server-state-base",
+    "server-state-file", "log-tag", "spread-checks", "quiet",
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
@@ -145,10 +146,10 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "balance_params", "direct", "name_header",
+    "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
-    "check_script",
+    "check_script", "load_server_state", "server_state_file",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -181,6 +182,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.is_backend:
         for words in balance_words(proxy):
             yield _line(*words)
+        if proxy.load_server_state != "none":
+            yield _line("load-server-state-from-file", proxy.load_server_state)
+        if proxy.server_state_file:
+            yield _line("server-state-file-name", proxy.server_state_file)
         yield _line("retries", proxy.retries)
         yield (
             _line("option", "redispatch", proxy.redispatch)
@@ -317,24 +322,20 @@ def _address(address: Address) -> str:
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy", "transparent",
 )  # fmt: skip
 _BIND_KNOWN = frozenset(name.replace("-", "_") for name in _BIND_VALUES) | {
-    "address", "mode", "tcp_ut", "level", "severity_output",
+    "address", "mode", "tcp_ut", "level", "severity_output", "threads", "shards",
 }  # fmt: skip
 _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states", "agent",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions", "shutdown_backups",
+    "init_last",
 })  # fmt: skip
-_STATE_VALUES = (
-    "track", "init-state", "observe", "error-limit", "on-error", "on-marked-down", "on-marked-up",
-)  # fmt: skip
-_STATE_WORDS = {
-    "on-marked-down": "shutdown-sessions", "on-marked-up": "shutdown-backup-sessions",
-}  # fmt: skip
+_STATE_VALUES = ("track", "init-state", "observe", "error-limit", "on-error")
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
     "via_socks4",
@@ -356,6 +357,10 @@ def _bind_words(bind: BindSettings) -> list[str]:
         words += ["mode", f"{bind.mode:o}"]
     if bind.tcp_ut is not None:
         words += ["tcp-ut", duration(bind.tcp_ut)]
+    if bind.threads != "all":
+        words += ["thread", bind.threads]
+    if bind.shards != 1:
+        words += ["shards", str(bind.shards or "by-thread")]
     return words
 
 
@@ -387,7 +392,8 @@ def _name_words(server: ServerSettings) -> list[str]:
         where += f":{address.port_offset:+d}"
     elif address.port:
         where += f":{address.port}"
-    words = [where, "init-addr", "none" if server.unresolved else address.host]
+    first = "last," if server.init_last else ""
+    words = [where, "init-addr", first + ("none" if server.unresolved else address.host)]
     return words if resolve is None else [*words, *_resolve_words(resolve)]
 
 
@@ -430,7 +436,11 @@ def _server_words(server: ServerSettings) -> list[str]:
     for name in _STATE_VALUES:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
-            words += [name, _STATE_WORDS.get(name, str(value))]
+            words += [name, str(value)]
+    if server.shutdown_sessions:
+        words += ["on-marked-down", "shutdown-sessions"]
+    if server.shutdown_backups:
+        words += ["on-marked-up", "shutdown-backup-sessions"]
     agent = server.agent
     if agent is not None:
         words += [

@@ -76,6 +76,60 @@ def _maxconn(ctx: Context, st: Statement) -> None:
     ctx.proxy.maxconn = integer("maxconn", st.required(1, "a number"), 0) or None
 
 
+#: `retry-on`: statuses, and what else may go wrong
+_RETRY_STATUSES = (
+    "401",
+    "403",
+    "404",
+    "408",
+    "421",
+    "425",
+    "429",
+    "500",
+    "501",
+    "502",
+    "503",
+    "504",
+)
+_RETRY_WORDS = (
+    *_RETRY_STATUSES,
+    "conn-failure",
+    "empty-response",
+    "junk-response",
+    "response-timeout",
+    "0rtt-rejected",
+)
+_RETRYABLE = frozenset(_RETRY_WORDS[len(_RETRY_STATUSES) :]) | {"500", "502", "503", "504"}
+
+
+def _retry_on(ctx: Context, st: Statement) -> None:
+    st.required(1, "at least one keyword")
+    words = st.words[1:]
+    chosen: frozenset[str] = frozenset()
+    for word in words:
+        if word == "none":
+            if len(words) > 1:
+                raise ConfigError("'retry-on' : 'none' is only usable alone", word=word)
+        elif word == "all-retryable-errors":
+            chosen |= _RETRYABLE
+        elif word in _RETRY_WORDS:
+            chosen |= {word}
+        else:
+            raise ConfigError(
+                f"'retry-on' : unknown keyword '{word}'",
+                word=word,
+                suggestion=nearest(word, (*_RETRY_WORDS, "all-retryable-errors", "none")),
+            )
+    ctx.proxy.retry_on = chosen
+
+
+def _rate_limit(ctx: Context, st: Statement) -> None:
+    """`rate-limit sessions N`; zero: no limit."""
+    choice("rate-limit", st.required(1, "'sessions'"), ("sessions",))
+    st.at_most(2)
+    ctx.proxy.rate_limit = integer("rate-limit sessions", st.required(2, "a number"), 0)
+
+
 def _fullconn(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     # Zero stands for the default.
@@ -127,11 +181,14 @@ def _monitor_uri(ctx: Context, st: Statement) -> None:
 
 def _load_server_state(ctx: Context, st: Statement) -> None:
     st.at_most(1)
-    if choice("load-server-state-from-file", st.arg(1), ("none", "global", "local")) != "none":
-        raise ConfigError(
-            "'load-server-state-from-file' : only 'none' is supported by mtproxy yet",
-            word=st.arg(1),
-        )
+    name = "load-server-state-from-file"
+    ctx.proxy.load_server_state = choice(name, st.arg(1), ("none", "global", "local"))
+
+
+def _server_state_file_name(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.arg(1)
+    ctx.proxy.server_state_file = "" if name == "use-backend-name" else name
 
 
 def _keepalive_count(ctx: Context, st: Statement) -> None:
@@ -181,20 +238,17 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
     Keyword("fullconn", BACK, _fullconn),
+    Keyword("rate-limit", FRONT, _rate_limit),
+    Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),
     Keyword("id", PROXY_ONLY, _id),
-    Keyword(
-        "description",
-        PROXY_ONLY,
-        _description,
-        Support.NO_EFFECT,
-        "stands on the statistics page only, which is not there yet",
-    ),
+    Keyword("description", PROXY_ONLY, _description),
     Keyword("disabled", PROXY, _disabled),
     Keyword("enabled", PROXY, _enabled),
     Keyword("http-reuse", BACK, _http_reuse),
     Keyword("monitor-uri", FRONT, _monitor_uri),
     Keyword("load-server-state-from-file", BACK, _load_server_state),
+    Keyword("server-state-file-name", BACK, _server_state_file_name),
     Keyword("clitcpka-cnt", FRONT, _keepalive_count),
     Keyword("clitcpka-idle", FRONT, _keepalive_time),
     Keyword("clitcpka-intvl", FRONT, _keepalive_time),

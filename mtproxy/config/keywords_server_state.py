@@ -33,16 +33,6 @@ def _choice(field: str, *words: str) -> Apply:
     return apply
 
 
-def _flag(field: str, word: str) -> Apply:
-    """An option whose only value is `word`."""
-
-    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
-        args.choice(word)
-        _set(**{field: True})(ctx, args, draft)
-
-    return apply
-
-
 def _error_limit(ctx: Context, args: Args, draft: ServerDraft) -> None:
     _set(error_limit=args.integer(1))(ctx, args, draft)
 
@@ -186,7 +176,5 @@ STATE_OPTIONS: tuple[StateOption, ...] = (
         _choice("on_error", "fastinter", "fail-check", "sudden-death", "mark-down"),
         arguments=1,
     ),
-    StateOption("on-marked-down", _flag("on_marked_down", "shutdown-sessions"), arguments=1),
-    StateOption("on-marked-up", _flag("on_marked_up", "shutdown-backup-sessions"), arguments=1),
     StateOption("track", _track, arguments=1),
 )

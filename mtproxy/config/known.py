@@ -9,7 +9,6 @@ from __future__ import annotations
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
-    FRONT,
     IN_GLOBAL,
     PROXY,
     PROXY_ONLY,
@@ -74,8 +73,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "lua-load-per-thread": "Lua",
     "lua-prepend-path": "Lua",
     "master-worker": "the master process",
-    "maxconnrate": "connection rate limits",
-    "maxsessrate": "session rate limits",
     "mworker-max-reloads": "the master process",
     "nbtgroups": "thread groups",
     "ocsp-update.disable": "TLS",
@@ -84,8 +81,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "ocsp-update.mindelay": "TLS",
     "ocsp-update.mode": "TLS",
     "prealloc-fd": "descriptor tables",
-    "server-state-base": "server state files",
-    "server-state-file": "server state files",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",
@@ -117,11 +112,7 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
-    (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
-    (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "retry-on", "retries of requests"),
-    (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

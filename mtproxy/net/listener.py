@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mtproxy.base.clock import NEVER
 from mtproxy.base.report import say
 from mtproxy.net.connection import IN
 from mtproxy.sched.context import shed_here
-from mtproxy.sched.tasklet import Tasklet
+from mtproxy.sched.tasklet import Task, Tasklet
 
 if TYPE_CHECKING:
-    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.context import ThreadContext, ThreadShared
 
 _EXCLUSIVE = 1 << 28  # EPOLLEXCLUSIVE
 #: errors of accept() that concern the one connection, not the listener
@@ -58,6 +59,9 @@ class Gate(Protocol):
     def admit(self) -> bool:
         """Take a place for a connection that may be there; False if there is none."""
 
+    def delay(self) -> int:
+        """How many ms later to ask again where `admit` said no; 0: there is no telling."""
+
     def cancel(self) -> bool:
         """Give that place back: there was no connection. Whether others were refused meanwhile, so
         that one may have come.
@@ -83,10 +87,11 @@ class Acceptor:
         "paused",
         "ready",
         "registered",
+        "shareds",
         "sock",
-        "spread",
         "start",
         "tasklet",
+        "timer",
     )
 
     def __init__(
@@ -98,15 +103,24 @@ class Acceptor:
         max_accept: int = 16,
         *,
         spread: bool = True,
+        threads: Sequence[int] | None = None,
     ) -> None:
+        """`threads` are those that serve its connections, None: all; without `spread` they stay on
+        this thread.
+        """
         self.ctx = ctx
         self.sock = sock
         self.start = start
         self.gate = gate
         self.max_accept = max_accept
-        #: False: connections stay on this thread
-        self.spread = spread
+        #: the threads that connections are shared out to
+        self.shareds: Sequence[ThreadShared] = ()
+        if spread:
+            everyone = ctx.pool.shareds
+            self.shareds = everyone if threads is None else [everyone[tid] for tid in threads]
         self.ready = 0
+        #: made when a limit per second strikes for the first time
+        self.timer: Task | None = None
         self.paused = False
         #: paused by hand: does not come back by itself
         self.held = False
@@ -155,6 +169,20 @@ class Acceptor:
         while self._accept(self.max_accept):
             pass
 
+    def _again_in(self, delay: int) -> None:
+        """Try again after `delay` ms."""
+        if self.timer is None:
+            self.timer = Task(self.ctx, self._try_again, "accept-later")
+        self.timer.set_expire(self.ctx.now + delay)
+
+    def _try_again(self, _value: None) -> None:
+        timer = self.timer
+        assert timer is not None
+        if self.ctx.now >= timer.expire:
+            timer.expire = NEVER
+            if self.paused and not self.ctx.stopping and not self.gate.full():
+                self.resume()
+
     def accept_some(self, _value: None) -> None:
         """The tasklet: take up to `max_accept` connections."""
         if self.registered:
@@ -163,7 +191,7 @@ class Acceptor:
     def _accept(self, count: int) -> bool:
         """Take up to `count` connections; whether there may be more."""
         ctx = self.ctx
-        shareds = ctx.pool.shareds if self.spread else ()
+        shareds = self.shareds
         mine = ctx.shared
         for _ in range(count):
             if not self.gate.admit():

@@ -86,8 +86,8 @@ class BackendShared:
         self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
-        #: end all sessions of a server, on every thread: "D" it went down, "U" others came up
-        self.end_sessions: Callable[[ServerState, ThreadContext, str], None] | None = None
+        #: ends all sessions on a server, for a reason of the log (a letter); boot knows how
+        self.end_sessions: Callable[[ServerState, str, ThreadContext], None] | None = None
         self.lock = Lock(LockLabel.LBPRM)
         self.servers = tuple(
             ServerState(server, self, position, now)

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.base.settings import SendProxy
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
-from mtproxy.net.sockets import bind_source, peer_text, sockaddr
+from mtproxy.net.sockets import LINGER_RESET, bind_source, peer_text, sockaddr
 from mtproxy.proxy.agent import AgentCheck
 from mtproxy.proxy.checks.outcome import Outcome, local_failure
-from mtproxy.proxy.checks.run import Run
+from mtproxy.proxy.checks.run import UNDER_WAY, Run
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
@@ -179,6 +179,11 @@ class Check:
                 bind_source(sock, self.source)
             error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
+                # on this machine a connection is there as soon as it was asked for
+                error = sock.connect_ex(where)
+                if error == errno.EISCONN:
+                    error = 0
+            if error in UNDER_WAY:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)
                 self._task = task
@@ -187,6 +192,8 @@ class Check:
             if error:
                 raise OSError(error, os.strerror(error))
             self.greet(sock)
+            if self._family != socket.AF_UNIX:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
         except OSError:
             sock.close()
             raise

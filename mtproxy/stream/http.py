@@ -36,6 +36,7 @@ from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
+from mtproxy.stream.retrying import final_response
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
 
@@ -338,7 +339,18 @@ class HttpStream(HttpRules):
                         sconn.ready &= OUT
                     except (OSError, BadMessage):
                         response = None  # comes again below, where it is dealt with
-            if response is None or response.status < 200:
+            if bconf.retry_on and body is None:
+                response, received, sent_at = await final_response(
+                    self,
+                    request,
+                    head,
+                    response,
+                    received if response is None or response.status < 200 else received[end:],
+                    reused,
+                    sent_at,
+                )
+                sconn = self.sconn
+            elif response is None or response.status < 200:
                 response, received = await self._response_head(request, reused, sent_at, received)
             else:
                 received = received[end:]
@@ -476,7 +488,7 @@ class HttpStream(HttpRules):
             self._log_now()
         self.answered = True
         if body is None:
-            self.down = Pump(sconn, conn, 1, head=out, remaining=0)
+            await self._send_whole(out)
         else:
             first, remaining, chunks = body
             self.down = Pump(
@@ -484,9 +496,9 @@ class HttpStream(HttpRules):
                 head=out, first=first, remaining=remaining, chunks=chunks,
                 splice=conf.splice, eager=conf.splice_response or bconf.splice_response,
             )  # fmt: skip
-        await self._forward()
-        if self.down.chunks is not None:
-            extra = self.down.rest
+            await self._forward()
+            if self.down.chunks is not None:
+                extra = self.down.rest
         if self.up_failed:
             keep = False
         elif (
@@ -502,6 +514,24 @@ class HttpStream(HttpRules):
                 give_idle(sconn, ctx.now)
         self.term_state = "----"
         return keep
+
+    async def _send_whole(self, out: bytes) -> None:
+        """Send a response that is here to its end. Raises Stop as `_forward` does."""
+        conn, sconn = self.conn, self.sconn
+        assert sconn is not None
+        sent = 0
+        if self.up is None:
+            try:
+                sent = conn.send(out)
+            except BlockingIOError:
+                conn.ready &= ~OUT
+            except OSError:
+                raise Stop(0, "CD") from None
+            self.bytes_read += sent
+            if sent == len(out):
+                return
+        self.down = Pump(sconn, conn, 1, head=out[sent:], remaining=0)
+        await self._forward()
 
     async def _send_away(self, request: RequestHead, prefix: bytes) -> None:
         """`redir` of a server: the client is told to go there itself (manual 5.2). Raises Stop."""
@@ -580,6 +610,7 @@ class HttpStream(HttpRules):
         if srv is None or self.answered:
             if srv is None and be is not None:
                 be.counters.cum_sess += 1
+                be.counters.unbalanced += 1
         elif self.srv_status is None:
             head = self.txn.received_head if self.room.ruled else None
             self.srv_status = 0 if head is None else head.status

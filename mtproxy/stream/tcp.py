@@ -30,8 +30,9 @@ class TcpStream(TcpRules):
             self.close_session()
 
     async def switch(self, route: Route) -> None:
-        """The connection becomes one of HTTP; see `SwitchingTcp`."""
-        raise NotImplementedError(f"{route.name} is of mode http")
+        """The connection becomes one of HTTP where it may, see `SwitchingTcp`; here it ends."""
+        self.term_state = "IR"
+        self._account()
 
     async def _serve(self) -> Route | None:
         """All of the session; or the way on where that is one of HTTP, before anything is sent."""
@@ -56,7 +57,9 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = None if be.sticking is None else be.sticking.choose(self, None)
+            srv = None if bconf.rdp is None else bconf.rdp.choose(self)
+            if be.sticking is not None:
+                srv = be.sticking.choose(self, srv)
             if srv is None:
                 srv = be.pick(self)
                 if srv is None:
@@ -151,6 +154,7 @@ class TcpStream(TcpRules):
         if side is not None:
             if self.srv is None:
                 side.counters.cum_sess += 1
+                side.counters.unbalanced += 1
             if self.t_c >= 0:
                 side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
