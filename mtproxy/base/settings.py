@@ -281,6 +281,24 @@ class RingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LogForwardSettings:
+    """A `log-forward` section: syslog that comes in over TCP (`binds`) or as datagrams goes to all
+    `logs` (manual 3.10).
+    """
+
+    name: str
+    binds: tuple[BindSettings, ...] = ()
+    datagrams: tuple[BindSettings, ...] = ()
+    logs: tuple[LogSettings, ...] = ()
+    #: connections at a time
+    maxconn: int = 10
+    backlog: int | None = None
+    #: ms without a byte after which a connection is closed
+    client_timeout: int | None = None
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
 class NameServer:
     """A `nameserver` line of a resolvers section."""
 
@@ -571,6 +589,7 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    log_forwards: tuple[LogForwardSettings, ...] = ()
     resolvers: Mapping[str, ResolversSettings] = field(default_factory=dict)
     #: `userlist` sections by name: users by name
     userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)

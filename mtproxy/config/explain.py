@@ -18,6 +18,7 @@ from mtproxy.base.settings import (
     BindSettings,
     GlobalSettings,
     Location,
+    LogForwardSettings,
     LogSettings,
     ProxySettings,
     ResolveSettings,
@@ -44,6 +45,8 @@ def explain(settings: Settings, before: Mapping[str, str]) -> str:
     lines += _global(settings.global_)
     for ring in settings.rings:
         lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
+    for forward in settings.log_forwards:
+        lines += ["", f"log-forward {quote(forward.name)}", *_log_forward(forward)]
     lines += section_lines(settings)
     sections = Sections()
     for proxy in settings.proxies:
@@ -286,6 +289,20 @@ _LOG_KNOWN = frozenset({
 
 def _range(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _log_forward(forward: LogForwardSettings) -> Iterator[str]:
+    for bind in forward.binds:
+        yield _line("bind", *_bind_words(bind))
+    for bind in forward.datagrams:
+        yield _line("dgram-bind", *_bind_words(bind))
+    yield _line("maxconn", forward.maxconn)
+    if forward.backlog is not None:
+        yield _line("backlog", forward.backlog)
+    if forward.client_timeout is not None:
+        yield _line("timeout", "client", duration(forward.client_timeout))
+    for log in forward.logs:
+        yield _log(log)
 
 
 def _ring(ring: RingSettings) -> Iterator[str]:
