@@ -216,6 +216,8 @@ class ServerSettings:
     states: StateSettings = StateSettings()
     #: None: no agent is asked
     agent: AgentSettings | None = None
+    #: `init-addr` asks the state file for the first address of a name
+    init_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,24 @@ class RingSettings:
     servers: tuple[ServerSettings, ...] = ()
     connect_timeout: int | None = None
     server_timeout: int | None = None
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogForwardSettings:
+    """A `log-forward` section: syslog that comes in over TCP (`binds`) or as datagrams goes to all
+    `logs` (manual 3.10).
+    """
+
+    name: str
+    binds: tuple[BindSettings, ...] = ()
+    datagrams: tuple[BindSettings, ...] = ()
+    logs: tuple[LogSettings, ...] = ()
+    #: connections at a time
+    maxconn: int = 10
+    backlog: int | None = None
+    #: ms without a byte after which a connection is closed
+    client_timeout: int | None = None
     location: Location = Location("", 0)
 
 
@@ -424,6 +444,10 @@ class ProxySettings:
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None
+    #: where the states of servers are read from at the start: "none", "global" or "local"
+    load_server_state: str = "none"
+    #: the local one; empty: the name of the backend
+    server_state_file: str = ""
     #: frontend connection limit; None: the global one
     maxconn: int | None = None
     backlog: int | None = None
@@ -496,6 +520,9 @@ class GlobalSettings:
     node: str | None = None
     description: str | None = None
     localpeer: str | None = None
+    #: the folder of server state files, and the one for all backends
+    server_state_base: str | None = None
+    server_state_file: str | None = None
     quiet: bool = False
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
@@ -556,6 +583,7 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    log_forwards: tuple[LogForwardSettings, ...] = ()
     resolvers: Mapping[str, ResolversSettings] = field(default_factory=dict)
     #: `userlist` sections by name: users by name
     userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)

@@ -5,12 +5,24 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from functools import partial
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CommandLine, Settings
-from mtproxy.boot import binding, build, limits, memory, notify, process, runtime_socket, stopping
+from mtproxy.boot import (
+    binding,
+    build,
+    limits,
+    logforward,
+    memory,
+    notify,
+    process,
+    runtime_socket,
+    stopping,
+)
 from mtproxy.boot.report import silence, tell
+from mtproxy.proxy import statefile
 from mtproxy.proxy.check import start_check, start_checks
 from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
@@ -58,6 +70,8 @@ def run(settings: Settings, options: CommandLine) -> int:
         tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
     listeners, runtime_sockets, failures = binding.bind_all(settings, options.stop_pids, nbthread)
+    intakes, more = logforward.bind_all(settings)
+    failures += more
     if failures:
         for failure in failures:
             tell("alert", failure)
@@ -69,6 +83,7 @@ def run(settings: Settings, options: CommandLine) -> int:
             prctl = process.find_prctl()
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
+    states = statefile.read_all(settings, partial(tell, "warning"))
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
@@ -105,6 +120,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     build.announce_listeners(pool.fd_table, shared, nbthread)
     runtime.start_check = lambda server, ctx: start_check(server, glob, ctx)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
+    logforward.announce(pool.fd_table, settings, intakes, shared.pid, nbthread)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.pipe_size = pipe_size
@@ -116,6 +132,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         profiled.adopt(ctx)
 
     def ready(ctx: ThreadContext) -> None:
+        statefile.apply_all(states, shared.backends, ctx, partial(tell, "warning"))
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         start_expiry(shared.rules.tables.values(), pool.wait_queue)
         for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):

@@ -202,6 +202,7 @@ class ServerDraft:
             rise=self.rise,
             fall=self.fall,
             forced_id=self.id is not None,
+            init_last=not self.init_addr or self.init_addr[0] == "last",
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
@@ -347,6 +348,8 @@ class ProxyDraft:
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
+    #: of a `log-forward` section
+    datagrams: list[BindSettings] = field(default_factory=list)
     servers: list[ServerDraft] = field(default_factory=list)
     #: the same by name, so that thousands of servers are read in linear time
     servers_by_name: dict[str, ServerDraft] = field(default_factory=dict)
@@ -380,6 +383,8 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    load_server_state: str = "none"
+    server_state_file: str = ""
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     rate_limit: int = 0
     redispatch: int = 0
@@ -486,6 +491,8 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            load_server_state=self.load_server_state,
+            server_state_file=self.server_state_file,
             retry_on=self.retry_on,
             rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,

@@ -18,6 +18,7 @@ from mtproxy.base.settings import (
     BindSettings,
     GlobalSettings,
     Location,
+    LogForwardSettings,
     LogSettings,
     ProxySettings,
     ResolveSettings,
@@ -44,6 +45,8 @@ def explain(settings: Settings, before: Mapping[str, str]) -> str:
     lines += _global(settings.global_)
     for ring in settings.rings:
         lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
+    for forward in settings.log_forwards:
+        lines += ["", f"log-forward {quote(forward.name)}", *_log_forward(forward)]
     lines += section_lines(settings)
     sections = Sections()
     for proxy in settings.proxies:
@@ -75,7 +78,8 @@ def _others(record: object, known: frozenset[str]) -> Iterator[str]:
 
 _GLOBAL_VALUES = (
     "nbthread", "maxconn", "ulimit-n", "fd-hard-limit", "maxpipes", "pidfile", "chroot", "user",
-    "group", "uid", "gid", "node", "description", "localpeer", "log-tag", "spread-checks", "quiet",
+    "group", "uid", "gid", "node", "description", "localpeer", "server-state-base",
+    "server-state-file", "log-tag", "spread-checks", "quiet",
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
@@ -148,7 +152,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
-    "check_script",
+    "check_script", "load_server_state", "server_state_file",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -181,6 +185,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.is_backend:
         for words in balance_words(proxy):
             yield _line(*words)
+        if proxy.load_server_state != "none":
+            yield _line("load-server-state-from-file", proxy.load_server_state)
+        if proxy.server_state_file:
+            yield _line("server-state-file-name", proxy.server_state_file)
         yield _line("retries", proxy.retries)
         yield (
             _line("option", "redispatch", proxy.redispatch)
@@ -283,6 +291,20 @@ def _range(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
+def _log_forward(forward: LogForwardSettings) -> Iterator[str]:
+    for bind in forward.binds:
+        yield _line("bind", *_bind_words(bind))
+    for bind in forward.datagrams:
+        yield _line("dgram-bind", *_bind_words(bind))
+    yield _line("maxconn", forward.maxconn)
+    if forward.backlog is not None:
+        yield _line("backlog", forward.backlog)
+    if forward.client_timeout is not None:
+        yield _line("timeout", "client", duration(forward.client_timeout))
+    for log in forward.logs:
+        yield _log(log)
+
+
 def _ring(ring: RingSettings) -> Iterator[str]:
     if ring.description:
         yield _line("description", ring.description)
@@ -328,6 +350,7 @@ _SERVER_KNOWN = frozenset({
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
     "hash_key", "slowstart", "redir", "socks4", "states", "agent",
+    "init_last",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
@@ -386,7 +409,8 @@ def _name_words(server: ServerSettings) -> list[str]:
         where += f":{address.port_offset:+d}"
     elif address.port:
         where += f":{address.port}"
-    words = [where, "init-addr", "none" if server.unresolved else address.host]
+    first = "last," if server.init_last else ""
+    words = [where, "init-addr", first + ("none" if server.unresolved else address.host)]
     return words if resolve is None else [*words, *_resolve_words(resolve)]
 
 

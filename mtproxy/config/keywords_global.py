@@ -255,6 +255,8 @@ _TLS = "concerns TLS, whose keywords are refused"
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("chroot", IN_GLOBAL, _text("chroot", "a directory")),
+    Keyword("server-state-base", IN_GLOBAL, _text("server_state_base", "a directory")),
+    Keyword("server-state-file", IN_GLOBAL, _text("server_state_file", "a file")),
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),

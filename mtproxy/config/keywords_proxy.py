@@ -181,11 +181,14 @@ def _monitor_uri(ctx: Context, st: Statement) -> None:
 
 def _load_server_state(ctx: Context, st: Statement) -> None:
     st.at_most(1)
-    if choice("load-server-state-from-file", st.arg(1), ("none", "global", "local")) != "none":
-        raise ConfigError(
-            "'load-server-state-from-file' : only 'none' is supported by mtproxy yet",
-            word=st.arg(1),
-        )
+    name = "load-server-state-from-file"
+    ctx.proxy.load_server_state = choice(name, st.arg(1), ("none", "global", "local"))
+
+
+def _server_state_file_name(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.arg(1)
+    ctx.proxy.server_state_file = "" if name == "use-backend-name" else name
 
 
 def _keepalive_count(ctx: Context, st: Statement) -> None:
@@ -245,6 +248,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("http-reuse", BACK, _http_reuse),
     Keyword("monitor-uri", FRONT, _monitor_uri),
     Keyword("load-server-state-from-file", BACK, _load_server_state),
+    Keyword("server-state-file-name", BACK, _server_state_file_name),
     Keyword("clitcpka-cnt", FRONT, _keepalive_count),
     Keyword("clitcpka-idle", FRONT, _keepalive_time),
     Keyword("clitcpka-intvl", FRONT, _keepalive_time),

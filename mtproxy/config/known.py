@@ -23,7 +23,6 @@ SECTIONS_LATER: dict[str, str] = {
     "crt-store": "TLS",
     "fcgi-app": "FastCGI",
     "healthcheck": "health check sections",
-    "log-forward": "log forwarding",
     "log-profile": "log profiles",
     "mailers": "e-mail alerts",
     "peers": "peers",
@@ -81,8 +80,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "ocsp-update.mindelay": "TLS",
     "ocsp-update.mode": "TLS",
     "prealloc-fd": "descriptor tables",
-    "server-state-base": "server state files",
-    "server-state-file": "server state files",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",
@@ -115,7 +112,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (PROXY, "quic-initial", "QUIC"),
-    (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

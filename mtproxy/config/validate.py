@@ -21,6 +21,7 @@ from mtproxy.config import (
     keywords_auth,
     keywords_balance,
     keywords_errors,
+    keywords_logforward,
     keywords_resolvers,
     keywords_stats,
     keywords_sticktable,
@@ -51,6 +52,8 @@ def check(ctx: Context) -> None:
         _check_ring(ctx, ring)
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
+    for forward in ctx.log_forwards:
+        _check_logs(ctx, forward)
     _check_global(ctx)
     for defaults in ctx.defaults:
         _check_defaults(ctx, defaults)
@@ -493,6 +496,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         files,
         dict(ctx.environ),
         rings,
+        tuple(keywords_logforward.freeze(one, global_.logs) for one in ctx.log_forwards),
         resolvers=dict(ctx.resolvers),
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
@@ -519,5 +523,7 @@ def _referenced_servers(
 def has_listener(settings: Settings) -> bool:
     """Something to listen on: without it HAProxy does not start (exit code 2 of -c)."""
     if settings.global_.stats_sockets:
+        return True
+    if any(one.binds or one.datagrams for one in settings.log_forwards):
         return True
     return any(proxy.binds and not proxy.disabled for proxy in settings.proxies)
