@@ -151,6 +151,12 @@ class StateSettings:
     track: str = ""
     #: "up" until the first failed check, "fully-up", "down" until one passes, "fully-down"
     init_state: str = "up"
+    #: what traffic is watched for: "none", "layer4" or "layer7"
+    observe: str = "none"
+    #: errors in a row until something is done
+    error_limit: int = 10
+    #: "fastinter", "fail-check", "sudden-death" or "mark-down"
+    on_error: str = "fail-check"
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,10 +349,10 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states", "agent",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions", "shutdown_backups",
     "init_last",
 })  # fmt: skip
-_STATE_VALUES = ("track", "init-state")
+_STATE_VALUES = ("track", "init-state", "observe", "error-limit", "on-error")
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
     "via_socks4",
@@ -453,7 +453,11 @@ def _server_words(server: ServerSettings) -> list[str]:
     for name in _STATE_VALUES:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
-            words += [name, value]
+            words += [name, str(value)]
+    if server.shutdown_sessions:
+        words += ["on-marked-down", "shutdown-sessions"]
+    if server.shutdown_backups:
+        words += ["on-marked-up", "shutdown-backup-sessions"]
     agent = server.agent
     if agent is not None:
         words += [

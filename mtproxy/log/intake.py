@@ -117,6 +117,10 @@ class Places:
     def admit(self) -> bool:
         return not self.full()
 
+    def delay(self) -> int:
+        """There is no limit of a rate."""
+        return 0
+
     def cancel(self) -> bool:
         return False
 
