@@ -102,7 +102,7 @@ class HttpStream(HttpRules):
                         if ctx.now >= task.expire:
                             await self._timed_out(buf)
                             return
-                        if ctx.stopping and not buf and not self.first:
+                        if ctx.stopping and not (buf or self.first or conf.idle_close):
                             if task.expire > ctx.pool.close_spread_end:
                                 task.set_expire(ctx.now + ctx.pool.lets_idle(ctx.now))
                             if ctx.now >= task.expire:
@@ -135,7 +135,7 @@ class HttpStream(HttpRules):
 
     async def _closed_early(self, buf: bytes) -> None:
         """The client closed its side before a whole request had come."""
-        if self.first or buf:
+        if buf or (self.first and not self.conf.ignore_probes):
             self.null = not buf
             self.status = 400
             self.term_state = "CR--"
@@ -145,7 +145,7 @@ class HttpStream(HttpRules):
 
     async def _timed_out(self, buf: bytes) -> None:
         """A whole request did not come in time. An idle connection is closed without a word."""
-        if self.first or buf:
+        if buf or (self.first and not self.conf.ignore_probes):
             self.null = not buf
             self.status = 408
             self.term_state = "cR--"
@@ -252,7 +252,10 @@ class HttpStream(HttpRules):
             if be.sticking is not None:
                 srv = pick_sticky(self, be, srv)
             elif srv is None:
-                srv = be.pick(self)
+                if bconf.prefer_last:
+                    srv = self._last_server(be)
+                if srv is None:
+                    srv = be.pick(self)
             if srv is None:
                 be.counters.failed_conns += 1
                 raise Stop(503, "SC")
@@ -416,6 +419,8 @@ class HttpStream(HttpRules):
             # who speaks 1.0 closes without being told
             line = KEEP_ALIVE_LINE if keep else CLOSE_LINE if response.version == 11 else b""
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
+        if conf.adjust is not None:
+            out = conf.adjust.head(out)
         extra = b""
         body: Coming | None = None
         if mode == BODY_LENGTH:
@@ -465,6 +470,7 @@ class HttpStream(HttpRules):
             and not extra
             and mode != BODY_UNTIL_CLOSE
             and not bconf.close_server
+            and not conf.server_close
         ):
             self.sconn = None
             if bconf.reuse_private and (bconf.reuse_never or sconn.mark.header):
