@@ -128,6 +128,16 @@ class ResolveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSettings:
+    """What a server's state follows and entails (manual 5.2)."""
+
+    #: `track`: "server" of the same backend, or "backend/server"; empty: none
+    track: str = ""
+    #: "up" until the first failed check, "fully-up", "down" until one passes, "fully-down"
+    init_state: str = "up"
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """One `server` line after `default-server` was applied (manual 5.2)."""
 
@@ -167,6 +177,12 @@ class ServerSettings:
     #: what the persistence cookie calls it; empty: nothing
     cookie: bytes = b""
     send_proxy: SendProxy | None = None
+    #: sessions served at once; 0: no limit
+    maxconn: int = 0
+    #: ... as long as the backend's load is low, see `ProxySettings.fullconn`
+    minconn: int = 0
+    #: requests that wait for this server alone; 0: no limit
+    maxqueue: int = 0
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None = None
     #: None: the host name is looked up at the start alone
@@ -175,6 +191,7 @@ class ServerSettings:
     hash_key: str = "id"
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
+    states: StateSettings = StateSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +386,9 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
+    #: backend's frontends may bring
+    fullconn: int | None = None
     #: frontend connection limit; None: the global one
     maxconn: int | None = None
     backlog: int | None = None

@@ -34,6 +34,7 @@ from mtproxy.proxy.quota import Quota
 from mtproxy.proxy.resolver import Resolver
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
+from mtproxy.proxy.tracking import link_tracks
 from mtproxy.rules.build import Build, RuleShared
 from mtproxy.rules.logformat.code import DEFAULT_URI_LENGTH
 from mtproxy.rules.nowhere import set_variables
@@ -118,10 +119,16 @@ def make_shared(
             continue
         shared.samplings[proxy.name, proxy.kind] = sampling_of(proxy.logs, strategy)
         if proxy.is_backend:
-            shared.backends[proxy.name] = BackendShared(proxy, now, partial(announce, proxy.name))
+            shared.backends[proxy.name] = BackendShared(
+                proxy,
+                now,
+                partial(announce, proxy.name),
+                default_fullconn(settings, proxy, maxconn),
+            )
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
+    link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
     fronts = shared.front_listeners
     for proxy in settings.proxies:
@@ -142,6 +149,22 @@ def make_shared(
             quotas.append(Quota(listener.bind.maxconn))
         shared.quotas.append(tuple(quotas))
     return shared
+
+
+def default_fullconn(settings: Settings, backend: ProxySettings, maxconn: int) -> int:
+    """A tenth of the connections that its frontends may bring (manual 4.2, `fullconn`).
+
+    Counted are those whose default it is, and those that name it in a `use_backend` line.
+    """
+    total = 0
+    for front in settings.proxies:
+        if front.disabled or not front.is_frontend:
+            continue
+        default = front.default_backend or (front.name if front.is_backend else None)
+        names = {choice.name.constant for choice in front.rules.use_backend}
+        if backend.name == default or backend.name.encode() in names:
+            total += front.maxconn or maxconn
+    return max(1, -(-total // 10))
 
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:

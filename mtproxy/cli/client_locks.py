@@ -112,6 +112,7 @@ def locks(argv: Sequence[str], out: TextIO | None = None) -> int:
 GUARDS = {
     "SERVER": "one server's administrative and health state",
     "LBPRM": "which servers of a backend are usable, and its balancing",
+    "QUEUE": "the slots of limited servers, and who waits for one",
     "TASK_WQ": "the wait queue that the threads share (health checks, stick tables)",
     "LISTENER": "how many connections a listener, a frontend or the process has",
     "PATREF": "the entries of an ACL or a map",

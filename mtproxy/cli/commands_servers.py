@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
+from mtproxy.cli.commands_health import set_agent, set_health
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
-from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
 from mtproxy.stats.runtime import ProxyRuntime
 
 STATE_VERSION = "1"
@@ -115,8 +115,7 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
-_HEALTHS = {"up": RUNNING, "stopping": STOPPING, "down": STOPPED}
-_SET_USAGE = "usage: set server <backend>/<server> fqdn | health | state | weight"
+_SET_USAGE = "usage: set server <backend>/<server> agent | fqdn | health | state | weight"
 _FQDN = "set server <b>/<s> fqdn"
 
 
@@ -134,11 +133,9 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
                 raise CliError(f"{_FQDN} requires a FQDN.")
             return f"{change_name(server, cli.ctx, value)}\n"
         case "health":
-            if server.track is not None:
-                raise CliError("cannot change health on a tracking server.")
-            if value not in _HEALTHS:
-                raise CliError("'set server <srv> health' expects 'up', 'stopping', or 'down'.")
-            transitions.set_health(server, cli.ctx, _HEALTHS[value])
+            set_health(cli, server, value)
+        case "agent":
+            set_agent(cli, server, value)
         case _:
             raise CliError(_SET_USAGE)
     return ""
@@ -179,6 +176,10 @@ def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
         weight = int(digits)
         if weight > MAX_WEIGHT or negative:
             raise CliError("Absolute weight can only be between 0 and 256 inclusive.")
+    if weight and weight != server.settings.weight and not server.backend.balancer.dynamic:
+        raise CliError(
+            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'."
+        )
     transitions.set_weight(server, cli.ctx, weight)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 _NAMES = """
     abort ssl; add ssl; commit ssl; debug dev; del ssl;
-    disable agent; disable dynamic-cookie; disable health; dump stats-file;
-    dump ssl; enable agent; enable dynamic-cookie; enable health;
+    disable dynamic-cookie; dump stats-file;
+    dump ssl; enable dynamic-cookie;
     httpclient; mcli-debug-mode; new ssl; reload; set
     anon; set dynamic-cookie-key; set ssl;
     show anon; show dev; show proc; show quic;

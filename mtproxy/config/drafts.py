@@ -44,6 +44,7 @@ from mtproxy.base.settings import (
     RingSettings,
     SendProxy,
     ServerSettings,
+    StateSettings,
     StatsSocket,
     Timeouts,
 )
@@ -102,9 +103,15 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    #: never changed in place: `default-server` and the servers after it share it
+    states: StateSettings = field(default_factory=StateSettings)
+    maxconn: int = 0
+    minconn: int = 0
+    maxqueue: int = 0
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
+    slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -178,9 +185,15 @@ class ServerDraft:
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
+            states=self.states,
+            # a lower limit alone, or one that is not lower, is the limit
+            maxconn=max(self.maxconn, self.minconn),
+            minconn=self.minconn or self.maxconn,
+            maxqueue=self.maxqueue,
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            slowstart=self.slowstart,
         )
 
 
@@ -334,6 +347,7 @@ class ProxyDraft:
     response_captures: list[Capture] = field(default_factory=list)
     cookie_capture: CookieCapture | None = None
     retries: int = 3
+    fullconn: int | None = None
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -434,6 +448,7 @@ class ProxyDraft:
             logs=tuple(logs),
             log_tag=self.log_tag,
             retries=self.retries,
+            fullconn=self.fullconn,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

@@ -327,8 +327,9 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "socks4",
+    "hash_key", "slowstart", "socks4", "states",
 })  # fmt: skip
+_STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
     "via_socks4",
@@ -358,6 +359,8 @@ def _server(server: ServerSettings) -> Iterator[str]:
     yield from _others(server, _SERVER_KNOWN)
     if server.check is not None:
         yield from _others(server.check, _CHECK_KNOWN)
+    known = frozenset(name.replace("-", "_") for name in _STATE_VALUES)
+    yield from _others(server.states, known)
 
 
 def _send_proxy_words(header: SendProxy) -> list[str]:
@@ -409,12 +412,18 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":
         words += ["hash-key", server.hash_key]
+    if server.slowstart:
+        words += ["slowstart", duration(server.slowstart)]
     if server.log_proto != "legacy":
         words += ["log-proto", server.log_proto]
     if server.socks4 is not None:
         words += ["socks4", _address(server.socks4)]
     if server.send_proxy is not None:
         words += _send_proxy_words(server.send_proxy)
+    for name in _STATE_VALUES:
+        value = getattr(server.states, name.replace("-", "_"))
+        if value:
+            words += [name, value]
     words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:

@@ -76,6 +76,12 @@ def _maxconn(ctx: Context, st: Statement) -> None:
     ctx.proxy.maxconn = integer("maxconn", st.required(1, "a number"), 0) or None
 
 
+def _fullconn(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    # Zero stands for the default.
+    ctx.proxy.fullconn = integer("fullconn", st.required(1, "a number"), 0) or None
+
+
 def _backlog(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     ctx.proxy.backlog = integer("backlog", st.required(1, "a number"), 0) or None
@@ -157,6 +163,7 @@ _TIMEOUTS: tuple[tuple[str, frozenset[str]], ...] = (
     ("connect", BACK),
     ("http-keep-alive", PROXY),
     ("http-request", PROXY),
+    ("queue", BACK),
     ("server", BACK),
     ("server-fin", BACK),
     ("tunnel", BACK),
@@ -170,16 +177,10 @@ KEYWORDS: tuple[Keyword, ...] = (
         for name, where in _TIMEOUTS
     ),
     Keyword("timeout tarpit", PROXY, _timeout("tarpit")),
-    Keyword(
-        "timeout queue",
-        BACK,
-        _timeout("queue"),
-        Support.NO_EFFECT,
-        "there are no queues: the servers' 'maxconn' is refused",
-    ),
     Keyword("timeout client-hs", FRONT, None, Support.LATER, "TLS"),
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
+    Keyword("fullconn", BACK, _fullconn),
     Keyword("backlog", FRONT, _backlog),
     Keyword("id", PROXY_ONLY, _id),
     Keyword(

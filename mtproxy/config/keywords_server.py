@@ -17,6 +17,7 @@ from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
+from mtproxy.config.keywords_server_state import STATE_OPTIONS
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
@@ -190,6 +191,11 @@ def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.hash_key = args.choice("id", "addr", "addr-port")
 
 
+def _slowstart(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    # HAProxy counts in whole seconds
+    draft.slowstart = -(-args.time() // 1000) * 1000
+
+
 #: `proxy-v2-options`, and those that tell of TLS
 _PROXY_V2_OPTIONS = ("authority", "crc32c", "unique-id")
 _PROXY_V2_TLS = ("ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher")
@@ -222,6 +228,7 @@ def _default(name: str, why: str) -> ServerOption:
 
 
 SERVER_OPTIONS: tuple[ServerOption, ...] = (
+    *STATE_OPTIONS,
     ServerOption("addr", _check_address),
     ServerOption("backup", _set("backup")),
     ServerOption("check", _set("check")),
@@ -238,6 +245,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("init-addr", _init_addr),
     ServerOption("inter", _delay("inter")),
     ServerOption("max-reuse", _number("max_reuse", -1)),
+    ServerOption("maxconn", _number("maxconn", 0)),
+    ServerOption("maxqueue", _number("maxqueue", 0)),
+    ServerOption("minconn", _number("minconn", 0)),
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
     ServerOption("no-check-send-proxy", _set("check_send_proxy", False)),
@@ -256,6 +266,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("rise", _number("rise", 1)),
     ServerOption("send-proxy", _set("send_proxy_v1")),
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
+    ServerOption("slowstart", _slowstart),
     ServerOption("socks4", _socks4),
     ServerOption("source", _source),
     ServerOption("stick", _set("non_stick", False)),
@@ -307,11 +318,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("guid", "GUIDs", 1),
     _later("healthcheck", "health check sections", 1),
     _later("idle-ping", "HTTP/2", 1),
-    _later("init-state", "initial server states", 1),
     _later("log-bufsize", "log backends", 1),
-    _later("maxconn", "server queues", 1),
-    _later("maxqueue", "server queues", 1),
-    _later("minconn", "server queues", 1),
     _later("namespace", "network namespaces", 1),
     _later("no-check-sni-auto", "TLS"),
     _later("no-renegotiate", "TLS"),
@@ -336,7 +343,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("set-proxy-v2-tlv-fmt", "TLVs made by formats", 1),
     _later("shard", "peers", 1),
     _later("sigalgs", "TLS", 1),
-    _later("slowstart", "slow start", 1),
     _later("sni", "TLS", 1),
     _later("sni-auto", "TLS"),
     _later("ssl", "TLS"),
@@ -345,7 +351,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ssl-reuse", "TLS"),
     _later("tcp-md5sig", "TCP MD5 signatures", 1),
     _later("tls-tickets", "TLS"),
-    _later("track", "tracking of other servers", 1),
     _later("usesrc", "transparent proxying", 1),
     _later("verify", "TLS", 1),
     _later("verifyhost", "TLS", 1),

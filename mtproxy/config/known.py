@@ -114,7 +114,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY_ONLY, "filter", "filters"),
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
-    (BACK, "fullconn", "dynamic server limits"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "http-send-name-header", "the server name header"),
     (BACK, "max-keep-alive-queue", "server queues"),

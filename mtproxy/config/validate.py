@@ -27,6 +27,7 @@ from mtproxy.config import (
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
 from mtproxy.rules.places import reads_bytes
@@ -72,6 +73,7 @@ def check(ctx: Context) -> None:
         _check_timeouts(ctx, proxy)
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
+        check_tracks(ctx, proxy)
 
 
 def _check_global(ctx: Context) -> None:

@@ -17,10 +17,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.proxy.balance import SCALE, Balancer, Full, HashOf, Picker, make_balancer
+from mtproxy.proxy.balance import SCALE, Balancer, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.queue import BackendQueue, is_full, limited_picker
 from mtproxy.proxy.server import Server, ServerState
+from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -56,10 +58,12 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "fullconn",
         "last_change",
         "lock",
         "name",
         "notify",
+        "queue",
         "scale",
         "servers",
         "settings",
@@ -67,8 +71,13 @@ class BackendShared:
         "sides",
     )
 
-    def __init__(self, settings: ProxySettings, now: int, notify: Notify) -> None:
+    def __init__(
+        self, settings: ProxySettings, now: int, notify: Notify, fullconn: int = 1
+    ) -> None:
+        """`fullconn` holds where the settings say none."""
         self.settings = settings
+        #: sessions from which on servers with `minconn` serve as many as `maxconn` says
+        self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
         self.lock = Lock(LockLabel.LBPRM)
@@ -76,6 +85,11 @@ class BackendShared:
             ServerState(server, self, position, now)
             for position, server in enumerate(settings.servers)
         )
+        #: None: no server has a limit
+        self.queue: BackendQueue | None = None
+        for server in self.servers:
+            if server.settings.maxconn:
+                self.set_limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
         self.balancer: Balancer = make_balancer(settings, self.lock)
         #: what the balancer's weights are in: parts of one
@@ -95,7 +109,7 @@ class BackendShared:
         #: what the balancer was told
         self._effective = [0] * size
         for server in self.servers:
-            self._count(server)
+            self._count(server, now)
         self._choose()
 
     @property
@@ -107,6 +121,16 @@ class BackendShared:
     def on_backup(self) -> bool:
         """Whether backup servers get the traffic."""
         return not self.active and self.backup > 0
+
+    def set_limit(self, server: ServerState, maxconn: int, minconn: int = 0) -> None:
+        """Give a server that has none its limit of connections."""
+        if self.queue is None:
+            self.queue = BackendQueue(self)
+        server.limit = self.queue.add(server, maxconn, minconn)
+
+    def elects(self, server: ServerState) -> bool:
+        """Whether the algorithm may choose the server now. Any thread, without the lock."""
+        return self._effective[server.position] > 0
 
     def sessions(self) -> int:
         """Sessions in the backend now, over all threads; not exact while they come and go."""
@@ -131,7 +155,7 @@ class BackendShared:
         try:
             self.balancer.move(server.position, server.address)
             was_up, was_active = self.up, self.active
-            self._count(server)
+            self._count(server, ctx.now)
             if self.active and was_active:
                 # the common case costs the same for any number of servers
                 if not server.settings.backup:
@@ -167,6 +191,8 @@ class BackendShared:
             self.lock.drop(ctx.tid)
         state = ServerState(settings, self, position, ctx.now)
         state.begin_in_maintenance()
+        if settings.maxconn:
+            self.set_limit(state, settings.maxconn, settings.minconn)
         return state
 
     def _free_position(self) -> int:
@@ -187,11 +213,19 @@ class BackendShared:
     def withdraw(self, server: ServerState, ctx: ThreadContext) -> None:
         """Take a server that is not usable out of the backend. One thread at a time."""
         self.servers = tuple(one for one in self.servers if one is not server)
+        if self.queue is not None and server.limit is not None:
+            self.queue.drop(server.limit)
         self.update(server, ctx)
 
-    def _count(self, server: ServerState) -> None:
+    def recount(self, now: int) -> None:
+        """Count all servers anew. Before the threads start."""
+        for server in self.servers:
+            self._count(server, now)
+        self._choose()
+
+    def _count(self, server: ServerState, now: int) -> None:
         """Count `server` as usable or not."""
-        weight = server.weight * self.scale if server.usable else 0
+        weight = effective_weight(server, self.scale, now) if server.usable else 0
         change = bool(weight) - bool(self._weights[server.position])
         self._weights[server.position] = weight
         if server.settings.backup:
@@ -226,7 +260,8 @@ class BackendShared:
         assert self.backup == sum(server.settings.backup for server in usable)
         for server in self.servers:
             weight = server.weight * self.scale if server.usable else 0
-            assert self._weights[server.position] == weight
+            # less while it is starting
+            assert self._weights[server.position] == weight or server.settings.slowstart
             effective = self._effective[server.position]
             assert effective in (0, self._weights[server.position])
             if effective:
@@ -244,7 +279,6 @@ class Backend:
     """
 
     __slots__ = (
-        "_full",
         "_hash_of",
         "counters",
         "errors",
@@ -253,6 +287,7 @@ class Backend:
         "name",
         "on_servers",
         "pick",
+        "pick_any",
         "retired",
         "servers",
         "settings",
@@ -282,24 +317,32 @@ class Backend:
         shared.sides.append(self)
         shared.side_counters.append(self.counters)
         self.load = Load(self.counters, shared.side_counters)
-        self._full: Full | None = None
         self._hash_of: HashOf | None = None
-        self.pick: Picker = shared.balancer.picker(self.slots, tid)
+        #: the algorithm's choice; where servers have limits it may be one that has no slot free
+        self.pick_any: Picker
+        #: ... which this one has taken
+        self.pick: Picker
+        self.rebind()
         #: the `stick` rules; None where there are none
         self.sticking: Sticking | None = None
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
-        self.pick = self.shared.balancer.picker(self.slots, self.tid, self._full, self._hash_of)
+        limited = self.shared.queue is not None
+        self.pick = self.pick_any = self.shared.balancer.picker(
+            self.slots, self.tid, is_full if limited else None, self._hash_of
+        )
+        if limited:
+            self.pick = limited_picker(self.pick_any, self.tid)
+
+    def adopt_limit(self, position: int) -> None:
+        """A server has got a limit while the program runs."""
+        self.slots[position].adopt_limit()
+        self.rebind()
 
     def set_hash(self, hash_of: HashOf | None) -> None:
         """How streams are hashed, where the algorithm chooses by a key."""
         self._hash_of = hash_of
-        self.rebind()
-
-    def set_full(self, full: Full | None) -> None:
-        """How to know that a server can take no session more; None: no server has a limit."""
-        self._full = full
         self.rebind()
 
     def adopt(self, state: ServerState) -> Server:

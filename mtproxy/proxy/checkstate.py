@@ -29,8 +29,16 @@ class CheckState:
         "status",
     )
 
-    def __init__(self, rise: int, fall: int, *, configured: bool, is_agent: bool = False) -> None:
-        self.health = Health(rise, fall)
+    def __init__(
+        self,
+        rise: int,
+        fall: int,
+        *,
+        configured: bool,
+        is_agent: bool = False,
+        start: str = "up",
+    ) -> None:
+        self.health = Health(rise, fall, start if configured else "up")
         self.is_agent = is_agent
         #: the server has such a check
         self.configured = configured

@@ -4,7 +4,7 @@ The counter runs from 0 (DOWN) to rise + fall - 1 (UP); from `rise` on the serve
 adds one, and the success that reaches `rise` jumps to the top; a failure takes one away, and the
 failure that goes below `rise` drops to 0. So `rise` successes in a row bring a server up and `fall`
 failures in a row take it down. A server starts at `rise`: up, but its first failure takes it down
-(manual 5.2, `rise` and `fall`; verified against HAProxy 2.6).
+(manual 5.2, `rise` and `fall`; verified against HAProxy 2.6), unless `init-state` says otherwise.
 
 No lock: the owner (ServerState) serializes the calls.
 """
@@ -15,12 +15,20 @@ from __future__ import annotations
 class Health:
     """`rise` and `fall` are at least 1."""
 
-    __slots__ = ("fall", "rise", "value")
+    __slots__ = ("fall", "rise", "start", "value")
 
-    def __init__(self, rise: int, fall: int) -> None:
+    def __init__(self, rise: int, fall: int, start: str = "up") -> None:
+        """`start` is `init-state`: "up", "fully-up", "down" or "fully-down"."""
         self.rise = rise
         self.fall = fall
-        self.value = rise
+        #: where the counter begins
+        self.start = {
+            "up": rise,
+            "fully-up": rise + fall - 1,
+            "down": rise - 1,
+            "fully-down": 0,
+        }[start]
+        self.value = self.start
 
     @property
     def top(self) -> int:
@@ -56,8 +64,8 @@ class Health:
         return True
 
     def restart(self) -> None:
-        """Back to the start: up, one failure away from down (leaving maintenance)."""
-        self.value = self.rise
+        """Back to the start (leaving maintenance)."""
+        self.value = self.start
 
     def interval(self, inter: int, fastinter: int | None, downinter: int | None) -> int:
         """Milliseconds to the next check (manual 5.2, table at `inter`)."""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.queue import releaser
+from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.proxy.states import (
     CMAINT,
     DRAIN,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.proxy.dns.servers import Follower
+    from mtproxy.proxy.queue import ServerLimit
     from mtproxy.sched.tasklet import Tasklet
 
 
@@ -72,6 +75,7 @@ class ServerState:
         "id",
         "idle_permits",
         "last_change",
+        "limit",
         "lock",
         "name",
         "position",
@@ -110,6 +114,7 @@ class ServerState:
             settings.rise if settings.check is None else settings.check.rise,
             settings.fall if settings.check is None else settings.check.fall,
             configured=settings.check is not None,
+            start=settings.states.init_state,
         )
         #: the agent check, likewise
         self.agent = CheckState(1, 1, configured=False, is_agent=True)
@@ -122,7 +127,7 @@ class ServerState:
         if self.admin & MAINT:
             self.check.health.value = 0
         #: operational state
-        self.state = STOPPED if self.admin & MAINT else RUNNING
+        self.state = STOPPED if self.admin & MAINT or self.check.down else RUNNING
         #: the server whose state this one follows (`track`), and those that follow this one. Set
         #: before the threads start, then only read
         self.track: ServerState | None = None
@@ -132,6 +137,8 @@ class ServerState:
         self.idle_permits: deque[None] | None = None
         if settings.pool_max_conn >= 0:
             self.idle_permits = deque([None] * min(settings.pool_max_conn, MOST_PERMITS))
+        #: `maxconn`: its places, and who waits for one; None: no limit
+        self.limit: ServerLimit | None = None
         #: grows whenever idle connections to the server must not be used any more
         self.epoch = 0
         #: tick of the last change between up, down, stopping, maintenance and drain
@@ -204,6 +211,11 @@ class ServerState:
             return inter if down is None else down
         return inter if fast is None else fast
 
+    def shown_weight(self, now: int) -> int:
+        """What reports call the weight: in whole units, less than `weight` in a slow start."""
+        scale = self.backend.scale
+        return -(-effective_weight(self, scale, now) // scale)
+
     def down_time(self, now: int) -> int:
         """Milliseconds that the server was down or in maintenance, up to the tick `now`."""
         return self.down_ms if self.running else self.down_ms + now - self.last_change
@@ -216,7 +228,6 @@ class ServerState:
         """Raise AssertionError where an invariant does not hold (tests; all threads at rest)."""
         if self.maint:
             assert self.state == STOPPED
-            assert not self.check.enabled or self.check.paused
         for check in (self.check, self.agent):
             assert 0 <= check.health.value <= check.health.top
             assert check.configured or not check.enabled
@@ -232,11 +243,13 @@ class Server:
 
     __slots__ = (
         "_note_release",
+        "_untake",
         "address",
         "backend",
         "counters",
         "epoch",
         "idle",
+        "limit",
         "load",
         "make_header",
         "max_idle",
@@ -273,7 +286,11 @@ class Server:
         self.position = shared.position
         self.address = shared.address
         self.tid = tid
-        self._note_release = shared.backend.balancer.release_hook()
+        self._untake = shared.backend.balancer.release_hook()
+        self.limit = shared.limit
+        self._note_release = self._untake
+        if self.limit is not None:
+            self._note_release = releaser(self.limit, self._untake, tid)
         self.counters = ServerCounters()
         #: connections that wait for a request, the most recently used last
         self.idle: deque[Connection] = deque()
@@ -288,15 +305,32 @@ class Server:
         self.load = Load(self.counters, shared.side_counters)
 
     def take(self) -> None:
-        """A session is given to this server. `Backend.pick` has already done it."""
+        """A session is given to this server. `Backend.pick` has already done it.
+
+        Where the server has a limit, the session must have its slot.
+        """
         self.counters.conn_cur += 1
         self.backend.balancer.take(self.position, self.tid)
 
     def release(self) -> None:
-        """A session that was taken (by `pick` or `take`) leaves this server."""
+        """A session that was taken (by `pick` or `take`) leaves this server, and its slot."""
         self.counters.conn_cur -= 1
         if self._note_release is not None:
             self._note_release(self.position)
+
+    def untake(self) -> None:
+        """The session that an algorithm gave to this server did not get a slot."""
+        self.counters.conn_cur -= 1
+        if self._untake is not None:
+            self._untake(self.position)
+
+    def adopt_limit(self) -> None:
+        """The server has got a limit while the program runs: from here on sessions need a slot."""
+        limit = self.shared.limit
+        if self.limit is None and limit is not None:
+            limit.enter(self.counters.conn_cur, self.tid)
+            self.limit = limit
+            self._note_release = releaser(limit, self._untake, self.tid)
 
     def refresh(self) -> list[Connection]:
         """Follow a change of the server; returns the idle connections that the caller must close.

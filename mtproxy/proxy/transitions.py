@@ -16,6 +16,7 @@ from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.slowstart import Warmup
 from mtproxy.proxy.states import (
     DRAIN,
     FDRAIN,
@@ -74,7 +75,16 @@ def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> in
     meanwhile, `change` tells what this change did. Returns how many queued requests were moved,
     which the report tells.
     """
-    return 0
+    if change.started and server.state == STARTING:
+        Warmup(server, end_slowstart).queue(ctx)
+    queue = server.backend.queue
+    if queue is None:
+        return 0
+    if change.stopped:
+        return queue.redistribute(server, ctx.tid)
+    if change.left:
+        return 0
+    return queue.settle(server, ctx.tid)
 
 
 def report_check(
@@ -518,7 +528,10 @@ def _numbers(server: ServerState, change: Change, moved: int) -> str:
     running_on = " Running on backup." if backend.on_backup else ""
     text = f" {backend.active} active and {backend.backup} backup servers {word}.{running_on}"
     if change.state == STOPPED:
+        remaining = 0 if server.limit is None else server.limit.waiting.length
         return (
-            f"{text} {server.sessions()} sessions active, {moved} requeued, 0 remaining in queue."
+            f"{text} {server.sessions()} sessions active, {moved} requeued, "
+            f"{remaining} remaining in queue."
         )
-    return f"{text} {moved} sessions requeued, 0 total in queue."
+    waiting = 0 if backend.queue is None else backend.queue.waiting.length
+    return f"{text} {moved} sessions requeued, {waiting} total in queue."

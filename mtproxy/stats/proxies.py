@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy.counters import AVERAGE_SAMPLES
+from mtproxy.proxy.slowstart import throttle
 from mtproxy.proxy.states import server_status
 from mtproxy.stats.fields import MODULES
 from mtproxy.stats.render import ObjectType, Row, Value
@@ -253,7 +254,7 @@ def server_row(
         "pxname": proxy.name,
         "svname": state.name,
         "status": server_status(state),
-        "weight": state.weight,
+        "weight": state.shown_weight(now),
         "act": int(not state.settings.backup),
         "bck": int(state.settings.backup),
         "lastchg": (now - state.last_change) // 1000,
@@ -275,8 +276,13 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    percent = throttle(state, now)
+    if percent is not None:
+        values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
+    if state.track is not None:
+        values["tracked"] = state.track.full_name
     check = state.check
     if check.enabled:
         values |= {

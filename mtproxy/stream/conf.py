@@ -166,12 +166,20 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
+<<<<<<< HEAD
         "independent",
         "needs_view",
         "originalto",
         "persistence",
         "prefer_last",
         "pretend_keepalive",
+=======
+        "leaves_queue",
+        "needs_view",
+        "originalto",
+        "persistence",
+        "queue",
+>>>>>>> main
         "redispatch",
         "restrict",
         "retries",
@@ -194,6 +202,8 @@ class BackConf(_Conf):
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)
         self.connect = _ms(t.connect)
+        #: how long a request waits for a slot of a server
+        self.queue = _ms(t.queue, t.connect)
         #: how long `option http-buffer-request` waits for the body
         self.http_request = _ms(t.http_request, t.client)
         self.tunnel = _ms(t.tunnel) if t.tunnel else 0
@@ -217,6 +227,8 @@ class BackConf(_Conf):
         self.restrict = _restriction(proxy)
         #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch
+        #: who waits for a server that goes down is balanced anew
+        self.leaves_queue = bool(proxy.redispatch) and "persist" not in options
         self.retries = proxy.retries
         reuse = proxy.http_reuse
         #: a server connection serves one client only

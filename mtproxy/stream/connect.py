@@ -23,12 +23,12 @@ from mtproxy.net.splice import close_idle_pipes
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.sendproxy import header_maker, send_header
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import Address
-    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -216,19 +216,6 @@ def shed_idle(ctx: ThreadContext) -> bool:
     return found
 
 
-def pick_sticky(stream: Stream, be: Backend, chosen: Server | None) -> Server | None:
-    """The server that is `chosen` already, or that `stick` rules choose, or else the balancing
-    algorithm; it is taken.
-    """
-    assert be.sticking is not None
-    srv = be.sticking.choose(stream, chosen)
-    if srv is None:
-        return be.pick(stream)
-    if chosen is None:
-        srv.take()
-    return srv
-
-
 async def connect(stream: Stream) -> Connection:
     """A new connection to `stream.srv` (or to another server, see above).
 
@@ -293,16 +280,17 @@ async def connect(stream: Stream) -> Connection:
             raise Stop(503, "sC" if error == errno.ETIMEDOUT else "SC")
         left -= 1
         stream.retries += 1
+        stream.unusual = True
         srv.counters.retries += 1
         be.counters.retries += 1
         moved = False
         if conf.redispatch and be.shared.active > 1:
-            moved = _redispatch(stream)
+            moved = await _redispatch(stream)
         if not moved:
             await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
             left_behind = not srv.shared.running and not stream.sticks
             if left_behind or _may_redispatch(conf, conf.retries - left):
-                moved = _redispatch(stream)
+                moved = await _redispatch(stream)
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
             stream.t_w += ctx.now - started
@@ -347,15 +335,22 @@ def _may_redispatch(conf: BackConf, retry: int) -> bool:
     return interval > 0 and retry % interval == 0
 
 
-def _redispatch(stream: Stream) -> bool:
-    """Move the stream to another server if there is one."""
+async def _redispatch(stream: Stream) -> bool:
+    """Move the stream to another server if there is one; it may have to wait for it. Raises Stop.
+
+    The place on the old server is given back first: others may have been waiting for it.
+    """
     old, be = stream.srv, stream.be
     assert old is not None and be is not None
     old.release()
     new = be.pick(stream, old)
-    if new is None:
+    if new is None and old.limit is None:
         old.take()
         return False
+    if new is None:
+        stream.srv = None
+        new = await wait_for_server(stream, be)
+        stream.srv = new
     if new is old:
         return False  # taken again by `pick`; it is the session that was counted
     stream.set_server(new)

@@ -25,11 +25,12 @@ from mtproxy.http.h1_response import (
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.reply import is_silent
 from mtproxy.sched.tasklet import park
-from mtproxy.stream.connect import connect, give_idle, pick_sticky
+from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
 from mtproxy.stream.http_rules import HttpRules
 from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
@@ -250,16 +251,20 @@ class HttpStream(HttpRules):
                 srv = bconf.persistence.choose(self)
                 request = self.request or request  # a cookie may have been taken out
             if be.sticking is not None:
-                srv = pick_sticky(self, be, srv)
-            elif srv is None:
-                if bconf.prefer_last:
-                    srv = self._last_server(be)
-                if srv is None:
-                    srv = be.pick(self)
+                srv = be.sticking.choose(self, srv)
+            if srv is None and bconf.prefer_last:
+                srv = self._last_server(be)
             if srv is None:
-                be.counters.failed_conns += 1
-                raise Stop(503, "SC")
-            self.t_w = 0
+                srv = be.pick(self)
+                if srv is None:
+                    srv = await wait_for_server(self, be)
+                else:
+                    self.t_w = 0
+            elif srv.limit is None:
+                srv.take()
+                self.t_w = 0
+            else:
+                srv = await wait_for_server(self, be, srv)
             self.set_server(srv)
             if not usual:
                 if ruled and self.txn.own_req:
@@ -609,7 +614,7 @@ class HttpStream(HttpRules):
         if side is not None:
             counters = side.counters
             counters.last_tick = now
-            counters.add_times(0, self.t_c, self.t_r, total)
+            counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()

@@ -97,15 +97,14 @@ class HttpExchange(Stream):
         return conn
 
     def _last_server(self, be: Backend) -> Server | None:
-        """`option prefer-last-server`: the one whose connection this client alone has; it is taken.
-        None where there is none, or where it may not be used now.
+        """`option prefer-last-server`: the one whose connection this client alone has; None
+        where there is none, or where it may not be used now.
         """
         if self.kept is None:
             return None
         srv: Server = self.kept.mark.server
         if srv.backend is not be.shared or not srv.shared.usable:
             return None
-        srv.take()
         return srv
 
     def _take_kept(self, srv: Server) -> Connection | None:

@@ -59,7 +59,7 @@ class Persistence:
             self.cookie.learn_servers(self.backend.servers)
 
     def choose(self, stream: HttpRules) -> Server | None:
-        """The server that the request has to go to, taken; None: the algorithm decides."""
+        """The server that the request has to go to, not taken; None: the algorithm decides."""
         txn = stream.txn
         forced = False
         for force, test in self.rules:
@@ -76,7 +76,6 @@ class Persistence:
             txn.direct = server is not None
         if server is not None:
             txn.sticks = self.persist or forced
-            server.take()
         return server
 
     def named(self, stream: View, *, forced: bool = False) -> Server | None:

@@ -127,6 +127,7 @@ class Stream:
         "tracking",
         "txn",
         "unique_id",
+        "unusual",
         "used",
     )
 
@@ -181,6 +182,8 @@ class Stream:
         self.term_state = "--"
         self.retries = 0
         self.redispatched = False
+        #: the transaction was queued or tried again: `begin` has more to forget
+        self.unusual = False
         self.request_line: bytes | None = None
         self.client_expire = FOREVER
         self.server_expire = FOREVER
@@ -208,9 +211,9 @@ class Stream:
         self.bytes_read = 0
         self.bytes_uploaded = 0
         self.logged = False
-        if self.retries:
-            self.retries = 0
-            self.redispatched = False
+        if self.unusual:
+            self.unusual = self.redispatched = False
+            self.retries = self.srv_queue = self.backend_queue = 0
 
     @property
     def dst_ip(self) -> str:
@@ -418,6 +421,16 @@ class Stream:
         self.srv = srv
         self.server = srv.name
         srv.counters.cum_sess += 1
+
+    @property
+    def priority_class(self) -> int:
+        """In which order requests leave a queue (`set-priority-class`), the lowest first."""
+        return self.txn.priority_class if self.room.ruled else 0
+
+    @property
+    def priority_offset(self) -> int:
+        """How much further back in its class a request stands, in ms (`set-priority-offset`)."""
+        return self.txn.priority_offset if self.room.ruled else 0
 
     @property
     def sticks(self) -> bool:

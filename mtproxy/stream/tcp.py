@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mtproxy.stream.connect import connect, pick_sticky
+from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
+from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.stream import Stop
 from mtproxy.stream.tcp_rules import TcpRules
 from mtproxy.stream.tunnel import tunnel
@@ -39,11 +40,15 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = be.pick(self) if be.sticking is None else pick_sticky(self, be, None)
+            srv = None if be.sticking is None else be.sticking.choose(self, None)
             if srv is None:
-                self.t_w = -1
-                be.counters.failed_conns += 1
-                raise Stop(503, "SC")
+                srv = be.pick(self)
+                if srv is None:
+                    srv = await wait_for_server(self, be)
+            elif srv.limit is None:
+                srv.take()
+            else:
+                srv = await wait_for_server(self, be, srv)
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             if ruled:

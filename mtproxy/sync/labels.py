@@ -18,15 +18,16 @@ class LockLabel(Enum):
 
     SERVER = 0  # a server's administrative and health state
     LBPRM = 1  # a backend's set of usable servers
-    TASK_WQ = 2  # the global wait queue
-    LISTENER = 3  # how many connections a listener, a frontend or the process has
-    PATREF = 4  # the entries of a list of patterns: an ACL line's, a file's, a map's
-    STK_TABLE = 5  # a shard of a stick table: its entries and all that is stored of them
-    STK_COUNT = 6  # how many entries a stick table has
-    LOGSRV = 7  # one sampled log line's position, with `tune.log-sampling lock`
-    RING = 8  # a ring's messages
-    CELL = 9  # the value of a cell (mtproxy.sync.cells)
-    OTHER = 10  # not worth a name of its own
+    QUEUE = 2  # the slots and queues of a backend and its servers
+    TASK_WQ = 3  # the global wait queue
+    LISTENER = 4  # how many connections a listener, a frontend or the process has
+    PATREF = 5  # the entries of a list of patterns: an ACL line's, a file's, a map's
+    STK_TABLE = 6  # a shard of a stick table: its entries and all that is stored of them
+    STK_COUNT = 7  # how many entries a stick table has
+    LOGSRV = 8  # one sampled log line's position, with `tune.log-sampling lock`
+    RING = 9  # a ring's messages
+    CELL = 10  # the value of a cell (mtproxy.sync.cells)
+    OTHER = 11  # not worth a name of its own
 
 
 #: labels in rank order: `LABELS[label.value] is label`

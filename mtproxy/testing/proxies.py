@@ -8,6 +8,7 @@ from typing import Any
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    BalanceSettings,
     CheckSettings,
     ProxySettings,
     ServerSettings,
@@ -68,6 +69,7 @@ def make_backend(
     threads: int = 1,
     notify: Messages | None = None,
     timeouts: Timeouts | None = None,
+    params: BalanceSettings | None = None,
 ) -> tuple[BackendShared, list[Backend]]:
     """A backend "be" with one server per weight, and its side on each of `threads` threads.
 
@@ -86,6 +88,7 @@ def make_backend(
         "backend",
         servers=servers,
         balance=balance,
+        balance_params=params or BalanceSettings(),
         options=frozenset(options),
         timeouts=timeouts or Timeouts(),
     )

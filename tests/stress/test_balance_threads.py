@@ -9,6 +9,8 @@ from itertools import chain, islice, repeat
 
 import pytest
 
+from mtproxy.base.settings import BalanceSettings
+from mtproxy.proxy.balance import HashOf
 from mtproxy.proxy.balance.order import WeightedOrder
 from mtproxy.proxy.transitions import set_maint, set_ready, set_weight
 from mtproxy.sync import stats
@@ -41,18 +43,33 @@ def test_all_threads_together_follow_one_order(weights: list[int]) -> None:
     assert sum(counts, Counter()) == Counter(expected)
 
 
-@pytest.mark.parametrize("balance", ["roundrobin", "leastconn"])
+def _some_keys(seed: int) -> HashOf:
+    """A stream's hash: any, or none."""
+    rng = random.Random(seed)
+    return lambda _stream: rng.getrandbits(32) if rng.random() < 0.8 else None
+
+
+KEYED = [("source", False), ("source", True)]
+TURNS = [(name, False) for name in ("roundrobin", "leastconn", "static-rr", "first", "random")]
+
+
+@pytest.mark.parametrize(("balance", "consistent"), [*TURNS, *KEYED, ("uri", True)])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_servers_that_went_are_not_picked(balance: str, seed: int) -> None:
+def test_servers_that_went_are_not_picked(balance: str, consistent: bool, seed: int) -> None:
     """One thread takes servers out and puts them back while the others pick."""
-    shared, sides = make_backend([1, 2, 3, 4], balance=balance, threads=THREADS)
+    params = BalanceSettings(consistent=consistent)
+    shared, sides = make_backend([1, 2, 3, 4], balance=balance, threads=THREADS, params=params)
+    if balance == "source":
+        for side in sides:
+            # without a function all streams are without a key
+            side.set_hash(_some_keys(side.tid))
     #: counts changes of each server: odd from the moment it is out until just before it is back
     out = [0] * 4
     done = threading.Event()
 
     def change() -> None:
         rng, ctx = random.Random(seed), FakeContext(0)
-        for _ in range(1000):
+        for _ in range(300):
             state = shared.servers[rng.randrange(3)]
             if state.maint:
                 out[state.position] += 1
@@ -92,8 +109,9 @@ def test_servers_that_went_are_not_picked(balance: str, seed: int) -> None:
     for state in shared.servers:
         set_ready(state, last)
         set_weight(state, last, 1)
-    picked = {sides[0].pick(last).position for _ in range(4)}  # type: ignore[arg-type, union-attr]
-    assert picked == {0, 1, 2, 3}
+    turns = 4 if balance in ("roundrobin", "leastconn") else 300
+    picked = {sides[0].pick(last).position for _ in range(turns)}  # type: ignore[union-attr]
+    assert picked == ({0} if balance == "first" else {0, 1, 2, 3})
     shared._check()
 
 

@@ -50,13 +50,14 @@ def make_balancer(settings: ProxySettings, lock: Lock) -> Balancer:
         return RoundRobin(lock, size)
     if name == "leastconn":
         return LeastConn(lock, size)
+    asks_always = name in ("url_param", "rdp-cookie")
     ids = [server.id for server in servers]
     if name == "first":
         return First(lock, ids)
     if name == "static-rr" or (name != "random" and not params.consistent):
-        return StaticMap(lock, [server.weight for server in servers])
+        return StaticMap(lock, [server.weight for server in servers], asks_always=asks_always)
     addresses = [server.address for server in servers]
     hash_keys = [server.hash_key for server in servers]
     if name == "random":
         return Random(lock, ids, addresses, hash_keys, params.factor, params.draws)
-    return Consistent(lock, ids, addresses, hash_keys, params.factor)
+    return Consistent(lock, ids, addresses, hash_keys, params.factor, asks_always=asks_always)

@@ -42,6 +42,7 @@ class Consistent(Balancer):
     """The algorithm at work in one backend. See the module."""
 
     __slots__ = (
+        "_asks_always",
         "_below",
         "_factor",
         "_hash_keys",
@@ -61,8 +62,14 @@ class Consistent(Balancer):
         addresses: Sequence[Address],
         hash_keys: Sequence[str],
         factor: int = 0,
+        *,
+        asks_always: bool = False,
     ) -> None:
-        """`hash_keys`: each server's `hash-key`. `factor` is in percent, 0 for none."""
+        """`hash_keys`: each server's `hash-key`. `factor` is in percent, 0 for none. `asks_always`:
+        a key is looked for, and a turn taken where there is none, even when there is but one
+        server.
+        """
+        self._asks_always = asks_always
         self._lock = lock
         self._ids = list(ids)
         self._hash_keys = list(hash_keys)
@@ -235,13 +242,17 @@ class Consistent(Balancer):
     ) -> Picker:
         mine = tuple(servers)
         find = self._finder(mine)
+        asks_always = self._asks_always
 
         def room(position: int) -> bool:
             return full is None or not full(mine[position])
 
         def pick(stream: Any, avoid: Server | None = None) -> Server | None:
             avoided = -1 if avoid is None else avoid.position
-            number = None if hash_of is None else hash_of(stream)
+            number = None
+            if hash_of is not None:
+                alone = self._snapshot[1] == 1 and not asks_always
+                number = 0 if alone else hash_of(stream)
             if number is None:
                 position = self._next(tid, avoided, room)
             else:

@@ -112,6 +112,10 @@ def _weight(server: Any, _view: View) -> int:
     return int(server.shared.weight)
 
 
+def _shown_weight(server: Any, view: View) -> int:
+    return int(server.shared.shown_weight(view.ctx.now))
+
+
 def _initial_weight(server: Any, _view: View) -> int:
     return int(server.settings.weight)
 
@@ -279,7 +283,7 @@ FETCHES: tuple[Fetch, ...] = (
             ("srv_iweight", _initial_weight),
             ("srv_queue", _server_queue),
             ("srv_uweight", _weight),
-            ("srv_weight", _weight),
+            ("srv_weight", _shown_weight),
         )
     ),
     Fetch(

@@ -495,11 +495,11 @@ def test_health(cli: Cli):
         ("get weight app/nope", "No such server."),
         (
             "set server app/s1",
-            "usage: set server <backend>/<server> fqdn | health | state | weight",
+            "usage: set server <backend>/<server> agent | fqdn | health | state | weight",
         ),
         (
             "set server app/s1 foo",
-            "usage: set server <backend>/<server> fqdn | health | state | weight",
+            "usage: set server <backend>/<server> agent | fqdn | health | state | weight",
         ),
         (
             "set server app/s1 state",
@@ -536,6 +536,8 @@ def test_server_errors(cli: Cli, command: str, answer: str):
         "disable server app/s1",
         "enable server app/s1",
         "set server app/s1 weight 1",
+        "disable health app/s1",
+        "enable agent app/s1",
         "set weight app/s1 1",
     ],
 )

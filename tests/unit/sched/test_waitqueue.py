@@ -608,6 +608,7 @@ def test_others_leave_a_collector_alone() -> None:
         finished(queue)
 
 
+@pytest.mark.timeout(900)  # thousands of schedules, each with real threads
 def test_one_who_found_a_collector_hides_nothing() -> None:
     """He says that nobody need come before the next tick, perhaps after the collector has said
     when the next one is due. With that tick all is right again.

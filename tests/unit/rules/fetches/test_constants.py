@@ -20,7 +20,7 @@ from mtproxy.testing.samples import Samples
 def samples() -> Samples:
     samples = Samples()
     samples.build.ctx = SimpleNamespace(tid=3, pool=SimpleNamespace(nbthread=4))
-    samples.view.ctx = SimpleNamespace(stopping=False)
+    samples.view.ctx = SimpleNamespace(pool=SimpleNamespace(leaving=False))
     samples.view.task = SimpleNamespace(calls=5)
     samples.view.fe = SimpleNamespace(settings=SimpleNamespace(mode="http"))
     return samples

@@ -1,0 +1,85 @@
+"""Runtime commands about the checks of servers: on, off, and what they have found. Exports COMMANDS
+and `set_health`, `set_agent` for `set server`.
+"""
+
+from __future__ import annotations
+
+from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.servers import find_server
+from mtproxy.proxy import transitions
+from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING
+
+_HEALTHS = {"up": RUNNING, "stopping": STOPPING, "down": STOPPED}
+
+
+def set_health(cli: CliSession, server: ServerState, value: str) -> None:
+    """`set server ... health`: what the health check is said to have found."""
+    if server.track is not None:
+        raise CliError("cannot change health on a tracking server.")
+    if value not in _HEALTHS:
+        raise CliError("'set server <srv> health' expects 'up', 'stopping', or 'down'.")
+    transitions.set_health(server, cli.ctx, _HEALTHS[value])
+
+
+def set_agent(cli: CliSession, server: ServerState, value: str) -> None:
+    """`set server ... agent`: what the agent is said to have answered."""
+    if not server.agent.enabled:
+        raise CliError("agent checks are not enabled on this server.")
+    if value not in ("up", "down"):
+        raise CliError("'set server <srv> agent' expects 'up' or 'down'.")
+    transitions.set_health(server, cli.ctx, _HEALTHS[value], agent=True)
+
+
+def _disable_health(cli: CliSession, args: list[str]) -> Answer:
+    transitions.enable_check(find_server(cli, args), cli.ctx, on=False)
+    return ""
+
+
+def _enable_health(cli: CliSession, args: list[str]) -> Answer:
+    if not transitions.enable_check(find_server(cli, args), cli.ctx, on=True):
+        raise CliError("Health check was not configured on this server, cannot enable.")
+    return ""
+
+
+def _disable_agent(cli: CliSession, args: list[str]) -> Answer:
+    transitions.enable_check(find_server(cli, args), cli.ctx, on=False, agent=True)
+    return ""
+
+
+def _enable_agent(cli: CliSession, args: list[str]) -> Answer:
+    if not transitions.enable_check(find_server(cli, args), cli.ctx, on=True, agent=True):
+        raise CliError("Agent was not configured on this server, cannot enable.")
+    return ""
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("disable", "health"),
+        "disable health <bk>/<srv>",
+        "make no more health checks of a server",
+        Level.ADMIN,
+        _disable_health,
+    ),
+    Command(
+        ("enable", "health"),
+        "enable health <bk>/<srv>",
+        "make health checks of a server again",
+        Level.ADMIN,
+        _enable_health,
+    ),
+    Command(
+        ("disable", "agent"),
+        "disable agent <bk>/<srv>",
+        "ask a server's agent no more",
+        Level.ADMIN,
+        _disable_agent,
+    ),
+    Command(
+        ("enable", "agent"),
+        "enable agent <bk>/<srv>",
+        "ask a server's agent again",
+        Level.ADMIN,
+        _enable_agent,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Words of a `server` line about its state: what it follows, what watches it, what a change entails
+(manual 5.2). Exports `STATE_OPTIONS`, and `check_tracks`, which validation calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mtproxy.base.nearest import nearest
+from mtproxy.config.context import Context
+from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.model import Args
+from mtproxy.config.options import Option
+
+StateOption = Option[ServerDraft]
+Apply = Callable[[Context, Args, ServerDraft], None]
+
+
+def _set(**values: object) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        draft.states = replace(draft.states, **values)  # type: ignore[arg-type]
+
+    return apply
+
+
+def _choice(field: str, *words: str) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        _set(**{field: args.choice(*words)})(ctx, args, draft)
+
+    return apply
+
+
+def _track(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    _set(track=args.value("[backend/]server"))(ctx, args, draft)
+
+
+def check_tracks(ctx: Context, proxy: ProxyDraft) -> None:
+    """What the servers of a backend track has to exist, to be checked, and to end somewhere."""
+    for server in proxy.servers:
+        if server.states.track:
+            _check_track(ctx, proxy, server)
+
+
+def _check_track(ctx: Context, proxy: ProxyDraft, server: ServerDraft) -> None:
+    title = f"server {proxy.name}/{server.name}"
+    wanted = server.states.track
+
+    def refuse(text: str, suggestion: str | None = None) -> None:
+        ctx.diagnostics.alert(
+            f"'{title}' : {text}", server.location, word=wanted, suggestion=suggestion
+        )
+
+    if server.check:
+        refuse("unable to enable checks and tracking at the same time")
+        return
+    backend, _, name = wanted.rpartition("/")
+    if backend and not _backends(ctx, backend):
+        names = [one.name for one in ctx.proxies if one.is_backend]
+        refuse(f"unable to find the backend '{backend}' for tracking", nearest(backend, names))
+        return
+    found = find_tracked(ctx, proxy, server)
+    if found is None:
+        other = _backends(ctx, backend)[0] if backend else proxy
+        refuse(
+            f"unable to find the server '{name}' of {other.title()} for tracking",
+            nearest(name, other.servers_by_name),
+        )
+        return
+    other, tracked = found
+    path = f"{other.name}/{tracked.name}"
+    if not (tracked.check or tracked.states.track):
+        refuse(f"unable to use {path} for tracking as it has neither a check nor an agent")
+        return
+    seen = [server]
+    step: tuple[ProxyDraft, ServerDraft] | None = found
+    while step is not None:
+        if step[1] is server:
+            refuse(f"unable to track {path} as it belongs to a tracking chain looping back to it")
+            return
+        if step[1] in seen:
+            return  # a loop of others, which is reported there
+        seen.append(step[1])
+        step = find_tracked(ctx, *step)
+
+
+def _backends(ctx: Context, name: str) -> list[ProxyDraft]:
+    return [one for one in ctx.proxies_by_name.get(name, ()) if one.is_backend]
+
+
+def find_tracked(
+    ctx: Context, proxy: ProxyDraft, server: ServerDraft
+) -> tuple[ProxyDraft, ServerDraft] | None:
+    """The server that `server` of `proxy` tracks, and its backend; None where there is none."""
+    backend, _, name = server.states.track.rpartition("/")
+    for other in _backends(ctx, backend) if backend else [proxy]:
+        found = other.servers_by_name.get(name)
+        if found is not None:
+            return other, found
+    return None
+
+
+STATE_OPTIONS: tuple[StateOption, ...] = (
+    StateOption(
+        "init-state", _choice("init_state", "up", "fully-up", "down", "fully-down"), arguments=1
+    ),
+    StateOption("track", _track, arguments=1),
+)
