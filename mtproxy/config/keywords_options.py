@@ -12,7 +12,17 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import ForwardFor
 from mtproxy.config.context import Context
 from mtproxy.config.keywords_log import LOG_OPTIONS, format_statement, warn_overridden
-from mtproxy.config.model import BACK, FRONT, PROXY, Keyword, Parser, Statement, Support, choice, integer
+from mtproxy.config.model import (
+    BACK,
+    FRONT,
+    PROXY,
+    Keyword,
+    Parser,
+    Statement,
+    Support,
+    choice,
+    integer,
+)
 
 #: at most one of these holds; the last one wins (manual 4., "connection modes")
 HTTP_CONNECTION_MODES = frozenset({"httpclose", "http-server-close", "http-keep-alive"})
@@ -154,9 +164,8 @@ def _still_strict(ctx: Context, st: Statement) -> None:
     if not st.prefix:
         ctx.warn(
             st.location,
-            f"'option {st.words[1]}' is ignored: messages that break the grammar of HTTP are refused"
-            " all the same, as the next hop may read something else in them ('show errors' has the"
-            " last one).",
+            f"'option {st.words[1]}' is ignored: messages that break the grammar of HTTP are"
+            " refused all the same ('show errors' has the last one).",
         )
     _flag(ctx, st)
 

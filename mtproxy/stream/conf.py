@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.sockets import buffer_options, keepalive_options
-from mtproxy.stream.headadjust import CaseAdjuster
 from mtproxy.proxy.balance.keys import NEED_VIEW
+from mtproxy.stream.headadjust import CaseAdjuster
 
 if TYPE_CHECKING:
     from mtproxy.stream.persistence import Persistence
@@ -166,20 +166,14 @@ class BackConf(_Conf):
         "connect",
         "forwardfor",
         "http_request",
-<<<<<<< HEAD
         "independent",
+        "leaves_queue",
         "needs_view",
         "originalto",
         "persistence",
         "prefer_last",
         "pretend_keepalive",
-=======
-        "leaves_queue",
-        "needs_view",
-        "originalto",
-        "persistence",
         "queue",
->>>>>>> main
         "redispatch",
         "restrict",
         "retries",

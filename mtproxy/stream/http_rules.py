@@ -21,8 +21,7 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     make_response,
 )
-from mtproxy.http.headers import make_header
-from mtproxy.http.headers import K_SET_COOKIE
+from mtproxy.http.headers import K_SET_COOKIE, make_header
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
@@ -328,8 +327,10 @@ class HttpRules(HttpExchange):
         persistence = self.bconf.persistence
         if persistence is not None and persistence.cookie is not None:
             persistence.cookie.write(self)
-        if cookies and self.request is not None and all(
-            cacheable(self.request, self.response or response)
+        if (
+            cookies
+            and self.request is not None
+            and all(cacheable(self.request, self.response or response))
         ):
             self._count_denied_response()
             self.t_r = -1

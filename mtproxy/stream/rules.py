@@ -174,18 +174,20 @@ class Route:
         )
         self.usual = not (
             conf.logasap or conf.httpclose or conf.server_close or conf.adjust is not None
-        ) and (
-            bconf is None or not (bconf.reuse_private or bconf.close_server)
-        )
+        ) and (bconf is None or not (bconf.reuse_private or bconf.close_server))
         self.plain = (
             conf.forwardfor is None
             and conf.originalto is None
             and not conf.server_close
             and (
                 bconf is None
-                or bconf.adjust is None
-                and (
-                    bconf.forwardfor is None and bconf.originalto is None and not bconf.close_server
+                or (
+                    bconf.adjust is None
+                    and (
+                        bconf.forwardfor is None
+                        and bconf.originalto is None
+                        and not bconf.close_server
+                    )
                 )
             )
         )
