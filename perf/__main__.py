@@ -14,8 +14,10 @@ from mtproxy.testing.program import find_tool
 from perf import (
     boot,
     cells,
+    checked,
     checks,
     clients,
+    connections,
     http,
     locks,
     machine,
@@ -35,12 +37,14 @@ from perf.suite import Benchmark
 #: in the order in which --help shows them
 BENCHMARKS: tuple[Benchmark, ...] = (
     http.BENCHMARK,
+    connections.BENCHMARK,
     tcp.BENCHMARK,
     start.BENCHMARK,
     runqueue.BENCHMARK,
     boot.BENCHMARK,
     waitqueue.BENCHMARK,
     checks.BENCHMARK,
+    checked.BENCHMARK,
     locks.BENCHMARK,
     profiling.BENCHMARK,
     rules.BENCHMARK,

@@ -42,8 +42,10 @@ def wrk(
     connections: int,
     threads: int = 1,
     script: Path | None = None,
+    close: bool = False,
 ) -> Load:
-    """Keep-alive GETs. Raises BadLoad when an answer was not 2xx or a connection broke.
+    """Keep-alive GETs, or with `close` each on a connection of its own. Raises BadLoad when an
+    answer was not 2xx or a connection broke.
 
     `script` is a Lua file that makes the requests.
     """
@@ -54,6 +56,8 @@ def wrk(
     command = [tool, f"-t{threads}", f"-c{connections}", f"-d{max(1, round(seconds))}s"]
     if script is not None:
         command += ["-s", str(script)]
+    if close:
+        command += ["-H", "Connection: close"]
     done = subprocess.run([*command, "--latency", url], capture_output=True, text=True, check=False)
     text = done.stdout
     total = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s|m)", text)
@@ -120,9 +124,21 @@ def download(
 
 
 def wrk_cost(
-    proxy: Program, *, seconds: float, connections: int, script: Path | None = None
+    proxy: Program,
+    *,
+    seconds: float,
+    connections: int,
+    script: Path | None = None,
+    close: bool = False,
 ) -> tuple[Load, float]:
     """The load of wrk on /small through `proxy`, and the proxy's CPU time per request (us)."""
     before = procfs.cpu_seconds(proxy.pid)
-    load = wrk(proxy.port(), "/small", seconds=seconds, connections=connections, script=script)
+    load = wrk(
+        proxy.port(),
+        "/small",
+        seconds=seconds,
+        connections=connections,
+        script=script,
+        close=close,
+    )
     return load, (procfs.cpu_seconds(proxy.pid) - before) / load.requests * 1e6

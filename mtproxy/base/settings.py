@@ -189,6 +189,8 @@ class ServerSettings:
     resolve: ResolveSettings | None = None
     #: where its points on a ring come from: "id", "addr" or "addr-port"
     hash_key: str = "id"
+    #: GET and HEAD are not served but sent elsewhere: what stands before their path (`redir`)
+    redir: bytes = b""
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
     states: StateSettings = StateSettings()
@@ -378,6 +380,11 @@ class ProxySettings:
     default_backend: str | None = None
     balance: str = "roundrobin"
     balance_params: BalanceSettings = BalanceSettings()
+    #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
+    #: the client wanted to go (`option transparent`)
+    direct: Address | None = None
+    #: lower case; tells a server its name in each request (`http-send-name-header`)
+    name_header: bytes = b""
     timeouts: Timeouts = Timeouts()
     #: names of the boolean `option`s that are on, e.g. "dontlognull", "http-server-close"
     options: frozenset[str] = frozenset()

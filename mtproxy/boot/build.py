@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mtproxy.base.settings import (
@@ -206,7 +206,7 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
         room.backends[name] = backend = Backend(backend_shared, ctx.tid)
         proxy = backend_shared.settings
         confs[name] = conf = BackConf(proxy, settings.global_)
-        for server in backend.servers:
+        for server in (*backend.servers, *backend.hidden):
             prepare(ctx, server, conf, http=proxy.mode == "http")
         room.backend_logs[name] = _logger(proxy, shared, ctx, thread_logs)
     for proxy in settings.proxies:
@@ -268,6 +268,31 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
             )
     for front in room.fronts.values():
         front.set_rules(sides.get(id(front.frontend.settings)))
+        if may_become_http(shared.settings, front.frontend.settings):
+            _add_http_side(ctx, room, shared, front)
+
+
+def may_become_http(settings: Settings, proxy: ProxySettings) -> bool:
+    """Whether connections of a frontend of `mode tcp` may become HTTP."""
+    if proxy.mode != "tcp" or not proxy.is_frontend:
+        return False
+    rules = proxy.rules
+    if any(one.action == "switch-mode" for one in rules.sets.get("tcp-request content", ())):
+        return True
+    backends = {one.name for one in settings.proxies if one.is_backend and one.mode == "http"}
+    return proxy.default_backend in backends or bool(backends and rules.use_backend)
+
+
+def _add_http_side(ctx: ThreadContext, room: Room, shared: Shared, front: FrontRoom) -> None:
+    """What connections of `front` find when they become HTTP: its rules about HTTP."""
+    proxy = replace(front.frontend.settings, mode="http")
+    conf = FrontConf(proxy, shared.settings.global_)
+    front.http = http = FrontRoom(room, front.frontend, conf, front.route.name, "http")
+    http.streams = front.streams
+    side = (
+        SideRules(proxy.rules, Build(shared.rules, proxy, ctx, room)) if proxy.rules.any else None
+    )
+    http.set_rules(side)
 
 
 def _sets_log_level(settings: Settings, proxy: ProxySettings) -> bool:
@@ -351,6 +376,7 @@ class _Listening:
                 ruled=rules_at_accept(proxy.rules),
                 sends_header=bind.accept_proxy,
                 may_send_header=rules_expect_header(proxy.rules),
+                switches=may_become_http(shared.settings, proxy),
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,

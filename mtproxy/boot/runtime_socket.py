@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.cli.connection import CliGate, CliStarter
 from mtproxy.net.listener import Acceptor
-from mtproxy.net.sockets import BindError, listen
+from mtproxy.net.sockets import BindError, listen, peer_text
 from mtproxy.stats.exporter import Exporter
 from mtproxy.stats.runtime import ListenerRuntime, Runtime
 
@@ -79,7 +79,10 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
             proxy = runtime.frontend(listener.proxy.name)
             assert proxy is not None
             counters = shared.listener_counters[number]
-            proxy.listeners.append(ListenerRuntime(listener.bind, counters))
+            host, port = peer_text(listener.sock.getsockname())
+            shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            where = "unix" if host == "unix" else shown
+            proxy.listeners.append(ListenerRuntime(listener.bind, counters, where))
     return runtime
 
 

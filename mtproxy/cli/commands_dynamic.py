@@ -36,9 +36,10 @@ def _add(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
     if server_name in names or (proxy.name, server_name) in runtime.changing:
         raise CliError("Already exists a server with the same name in backend.")
     track = None
-    tracked = getattr(getattr(settings, "states", None), "track", "")
-    if tracked:
-        track = _tracked(cli, proxy.name, tracked)
+    if settings.states.track:
+        if settings.check is not None:
+            raise CliError("unable to enable checks and tracking at the same time!")
+        track = _tracked(cli, proxy.name, settings.states.track)
     claim = proxy.name, server_name
     runtime.changing[claim] = settings.id
     runtime.forget_counters(proxy.settings.id, settings.id)

@@ -1,4 +1,4 @@
-"""Runtime commands that look into the threads: threads, fd, sess. Exports COMMANDS.
+"""Runtime commands that look into the threads: threads, fd. Exports COMMANDS.
 
 They read other threads' contexts while those run: lengths and counters are single loads, containers
 are copied by one call that CPython makes atomic; what is shown may be gone by then.
@@ -10,7 +10,6 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mtproxy.base.clock import NEVER, monotonic_ms
 from mtproxy.cli.runtime import CliError, CliSession, Command, Level
 from mtproxy.net.connection import ERR, HUP, IN, OUT, RDHUP, Connection
 from mtproxy.net.listener import Acceptor
@@ -95,26 +94,6 @@ def _addresses(sock: socket.socket, *, peer: bool) -> str:
     return text
 
 
-def _show_sess(cli: CliSession, args: list[str]) -> Iterator[str]:
-    """One line per task that serves a connection; HAProxy's names where the thing is the same."""
-    now = monotonic_ms()
-    found = False
-    for ctx in cli.runtime.pool.contexts:
-        for task in list(ctx.tasklets):
-            address = f"{id(task):#x}"
-            if args and args[0] not in ("all", address):
-                continue
-            found = True
-            expire = getattr(task, "expire", NEVER)
-            left = f"{expire - now}ms" if expire < NEVER else ""
-            yield (
-                f"{address}: task={task.name} thr={ctx.tid + 1} calls={task.calls} "
-                f"queued={int(task.queued)} exp={left}\n"
-            )
-    if args and args[0] != "all" and not found:
-        raise CliError("Session not found.")
-
-
 COMMANDS: tuple[Command, ...] = (
     Command(
         ("show", "threads"),
@@ -125,12 +104,5 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("show", "fd"), "show fd [num]", "descriptors that are watched", Level.OPERATOR, _show_fd
-    ),
-    Command(
-        ("show", "sess"),
-        "show sess [id]",
-        "sessions in progress",
-        Level.OPERATOR,
-        _show_sess,
     ),
 )

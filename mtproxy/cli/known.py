@@ -16,7 +16,7 @@ _NAMES = """
     anon; set dynamic-cookie-key; set ssl;
     show anon; show dev; show proc; show quic;
     show trace;
-    shutdown session; shutdown sessions; trace; update ssl
+    trace; update ssl
 """
 
 #: the beginnings of those commands

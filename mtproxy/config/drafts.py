@@ -111,6 +111,7 @@ class ServerDraft:
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
+    redir: str = ""
     slowstart: int = 0
 
     def _send_proxy(self) -> SendProxy | None:
@@ -193,6 +194,7 @@ class ServerDraft:
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
+            redir=os.fsencode(self.redir),
             slowstart=self.slowstart,
         )
 
@@ -330,6 +332,12 @@ class ProxyDraft:
     default_backend_location: Location = NOWHERE
     balance: str = "roundrobin"
     balance_params: BalanceSettings = field(default_factory=BalanceSettings)
+    #: `balance` was given, rather than left out
+    balanced: bool = False
+    dispatch: Address | None = None
+    #: what `dispatch` and `option transparent` come to, see `keywords_balance.check`
+    direct: Address | None = None
+    name_header: str = ""
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -441,6 +449,8 @@ class ProxyDraft:
             default_backend=self.default_backend if front else None,
             balance=self.balance,
             balance_params=self.balance_params,
+            direct=self.direct,
+            name_header=os.fsencode(self.name_header.lower()),
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
             forwardfor=self.forwardfor,

@@ -145,7 +145,7 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "balance_params",
+    "balance_params", "direct", "name_header",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "check_script",
@@ -327,7 +327,7 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "socks4", "states",
+    "hash_key", "slowstart", "redir", "socks4", "states",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
@@ -412,6 +412,8 @@ def _server_words(server: ServerSettings) -> list[str]:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":
         words += ["hash-key", server.hash_key]
+    if server.redir:
+        words += ["redir", text(server.redir)]
     if server.slowstart:
         words += ["slowstart", duration(server.slowstart)]
     if server.log_proto != "legacy":

@@ -11,9 +11,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.settings import Address, AddressKind
+from mtproxy.config.dump import address_text
 from mtproxy.config.keywords_rules import reader_of
-from mtproxy.config.model import BACK, Keyword, Statement, choice, integer
+from mtproxy.config.model import (
+    BACK,
+    BACK_ONLY,
+    FRONT,
+    Keyword,
+    Statement,
+    Support,
+    choice,
+    integer,
+)
 from mtproxy.rules import points
 from mtproxy.rules.types import Type
 
@@ -33,6 +45,7 @@ _FUNCTIONS = ("sdbm", "djb2", "wt6", "crc32", "none")
 _NEED_HTTP = frozenset({"uri", "url_param", "hdr"})
 _RDP_COOKIE = "mstshash"
 
+_is_token = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _split = re.compile(r"([^(]*)(?:\((.*))?").fullmatch
 
 
@@ -99,6 +112,7 @@ def _balance(ctx: Context, st: Statement) -> None:
         case _:
             st.at_most(1)
     draft.balance = name
+    draft.balanced = True
     draft.balance_params = params
 
 
@@ -166,7 +180,65 @@ def _affinity(ctx: Context, st: Statement) -> None:
     ctx.proxy.balance_params = replace(ctx.proxy.balance_params, affinity=word)
 
 
+def _dispatch(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    text = st.required(1, "an address")
+    try:
+        parsed = parse_address(text, ctx.environ, port=Port.OPTIONAL, resolver=ctx.resolver)
+    except AddressError as error:
+        raise ConfigError(f"'dispatch' : {error}", word=text) from None
+    if parsed.address.kind not in (AddressKind.IPV4, AddressKind.IPV6, AddressKind.UNIX):
+        raise ConfigError(f"'dispatch' : an address to connect to is expected (got '{text}')")
+    if not parsed.address.port and parsed.address.kind is not AddressKind.UNIX:
+        raise ConfigError(f"'dispatch' : missing port number in '{text}'", word=text)
+    ctx.proxy.dispatch = parsed.address
+
+
+def _transparent(ctx: Context, st: Statement) -> None:
+    st.at_most(0)
+    ctx.proxy.options.add("transparent")
+
+
+def _name_header(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.required(1, "a header's name")
+    if not _is_token(name):
+        raise ConfigError(f"'http-send-name-header' : '{name}' is no name of a header", word=name)
+    ctx.proxy.name_header = name
+
+
+def _private_connections(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    integer("max-session-srv-conns", st.required(1, "a number"), 0)
+
+
+#: where the client wanted to go
+_ANYWHERE = Address(AddressKind.IPV4, "0.0.0.0", 0, text="0.0.0.0")
+
+
 def check(ctx: Context, proxy: ProxyDraft) -> None:
+    """What depends on other statements: sessions that go to no server, hashes without HTTP."""
+    if not proxy.is_backend:
+        return
+    transparent = "transparent" in proxy.options
+    if proxy.balanced:
+        if transparent:
+            ctx.diagnostics.alert(
+                f"{proxy.title()} cannot use both transparent and balance mode", proxy.location
+            )
+        elif proxy.dispatch is not None:
+            ctx.warn(
+                proxy.location,
+                f"dispatch address of {proxy.title()} will be ignored in balance mode",
+            )
+    elif proxy.dispatch is not None:
+        proxy.direct = proxy.dispatch
+    elif transparent:
+        proxy.direct = _ANYWHERE
+    _check_mode(ctx, proxy)
+
+
+def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     """In `mode tcp` there is nothing of HTTP to be hashed; HAProxy's warning."""
     if proxy.is_backend and proxy.mode == "tcp" and proxy.balance in _NEED_HTTP:
         ctx.warn(
@@ -179,6 +251,13 @@ def check(ctx: Context, proxy: ProxyDraft) -> None:
 
 def balance_words(proxy: ProxySettings) -> Iterator[list[str]]:
     """The statements that give these settings."""
+    if proxy.name_header:
+        yield ["http-send-name-header", proxy.name_header.decode("latin-1")]
+    if proxy.direct is not None:
+        # `option transparent` is written with the other options
+        if proxy.direct.port or proxy.direct.kind is AddressKind.UNIX:
+            yield ["dispatch", address_text(proxy.direct)]
+        return
     params = proxy.balance_params
     name = params.name.decode("utf-8", "surrogateescape")
     words = ["balance", proxy.balance]
@@ -209,6 +288,16 @@ def balance_words(proxy: ProxySettings) -> Iterator[list[str]]:
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("balance", BACK, _balance),
+    Keyword("dispatch", BACK_ONLY, _dispatch),
+    Keyword("http-send-name-header", BACK, _name_header),
+    Keyword(
+        "max-session-srv-conns",
+        FRONT,
+        _private_connections,
+        Support.NO_EFFECT,
+        "a client has at most one idle connection to a server of its own",
+    ),
+    Keyword("transparent", BACK, _transparent),
     Keyword("hash-type", BACK, _hash_type),
     Keyword("hash-balance-factor", BACK, _factor),
     Keyword("hash-preserve-affinity", BACK, _affinity),

@@ -187,6 +187,10 @@ def _cookie(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.cookie = args.value("a value")
 
 
+def _redir(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.redir = args.value("a prefix")
+
+
 def _hash_key(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.hash_key = args.choice("id", "addr", "addr-port")
 
@@ -259,6 +263,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("pool-purge-delay", _delay("pool_purge_delay", zero=True)),
     ServerOption("port", _check_port),
     ServerOption("proxy-v2-options", _proxy_v2_options),
+    ServerOption("redir", _redir),
     ServerOption("resolve-net", _resolve_net),
     ServerOption("resolve-opts", _resolve_opts),
     ServerOption("resolve-prefer", _resolve_prefer),
@@ -336,7 +341,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("on-marked-down", "actions on state changes", 1),
     _later("on-marked-up", "actions on state changes", 1),
     _later("pool-conn-name", "named connection pools", 1),
-    _later("redir", "server redirections", 1),
     _later("renegotiate", "TLS"),
     _later("send-proxy-v2-ssl", "TLS"),
     _later("send-proxy-v2-ssl-cn", "TLS"),

@@ -119,13 +119,12 @@ def _check_default_backend(ctx: Context, proxy: ProxyDraft) -> None:
 def _refuse_mode(
     ctx: Context, proxy: ProxyDraft, target: ProxyDraft, how: str, place: Location | None
 ) -> None:
-    """A frontend names a backend of another mode."""
-    what = "tries to use incompatible"
-    if proxy.mode == "tcp":
-        what = "would become HTTP, which is known but not supported by mtproxy yet, for"
+    """A frontend names a backend of another mode. What is TCP may become HTTP."""
+    if proxy.mode == "tcp" and target.mode == "http":
+        return
     at = target.location
     ctx.diagnostics.alert(
-        f"{proxy.mode} {proxy.title()} {what} {target.mode} {target.title()}"
+        f"{proxy.mode} {proxy.title()} tries to use incompatible {target.mode} {target.title()}"
         f" ({at.file}:{at.line}) {how} (see 'mode')",
         place,
         word=target.name,
@@ -313,6 +312,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
                     " which show no raw bytes",
                 )
         return
+    if any(one.action == "switch-mode" for one in proxy.rules.sets.get("tcp-request content", ())):
+        return  # what needs HTTP is for connections that become it
     title = proxy.title()
     ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]
     if proxy.forwardfor is not None:
@@ -490,6 +491,10 @@ def _referenced_servers(
         for reference in draft.rules.references:
             if reference.kind == "server":
                 backend, slash, name = reference.name.rpartition("/")
+                yield (backend if slash else proxy.name), name
+        for server in proxy.servers:
+            if server.states.track:
+                backend, slash, name = server.states.track.rpartition("/")
                 yield (backend if slash else proxy.name), name
 
 

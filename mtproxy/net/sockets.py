@@ -16,6 +16,8 @@ from mtproxy.base.settings import Address, AddressKind, BindSettings
 #: what SO_DEFER_ACCEPT waits for the first bytes, seconds (HAProxy's fixed value)
 DEFER_ACCEPT_S = 1
 _SO_BINDTODEVICE = 25
+#: linux/netfilter_ipv4.h
+_SO_ORIGINAL_DST = 80
 # numbers of linux/in.h and linux/tcp.h that the socket module does not name
 _IP_BIND_ADDRESS_NO_PORT = 24
 _TCP_FASTOPEN_CONNECT = 30
@@ -172,7 +174,14 @@ def peer_text(peer: object) -> tuple[str, int]:
 
 
 def original_destination(sock: socket.socket) -> tuple[str, int]:
-    """The address the client connected to."""
+    """The address the client connected to, before the kernel redirected it (netfilter)."""
+    if sock.family == socket.AF_INET:
+        try:
+            packed = sock.getsockopt(socket.IPPROTO_IP, _SO_ORIGINAL_DST, 16)
+        except OSError:
+            pass  # nothing was redirected
+        else:
+            return socket.inet_ntoa(packed[4:8]), int.from_bytes(packed[2:4])
     return peer_text(sock.getsockname())
 
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.settings import ServerSettings
 from mtproxy.proxy.balance import SCALE, Balancer, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load
@@ -27,7 +28,7 @@ from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ProxySettings, ServerSettings
+    from mtproxy.base.settings import ProxySettings
     from mtproxy.net.connection import Connection
     from mtproxy.proxy.capture import BadCapture
     from mtproxy.proxy.sticking import Sticking
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 #: syslog severities of the messages about servers
 EMERG, ALERT, NOTICE = 0, 1, 5
+
+#: the name of no server
+NOSRV = "<NOSRV>"
 
 #: positions of removed servers that are left free, beside as many as there are servers
 MOST_HOLES = 64
@@ -59,6 +63,7 @@ class BackendShared:
         "down_ms",
         "down_transitions",
         "fullconn",
+        "hidden",
         "last_change",
         "lock",
         "name",
@@ -85,6 +90,10 @@ class BackendShared:
             ServerState(server, self, position, now)
             for position, server in enumerate(settings.servers)
         )
+        #: what no report and no algorithm knows: where all sessions go instead (`dispatch`)
+        self.hidden: ServerState | None = None
+        if settings.direct is not None:
+            self.hidden = ServerState(ServerSettings(NOSRV, 0, settings.direct), self, 0, now)
         #: None: no server has a limit
         self.queue: BackendQueue | None = None
         for server in self.servers:
@@ -282,6 +291,7 @@ class Backend:
         "_hash_of",
         "counters",
         "errors",
+        "hidden",
         "last_error",
         "load",
         "name",
@@ -303,6 +313,9 @@ class Backend:
         self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.tid = tid
         self.servers = tuple(Server(state, tid) for state in shared.servers)
+        self.hidden: tuple[Server, ...] = (
+            () if shared.hidden is None else (Server(shared.hidden, tid),)
+        )
         #: by position; where a server has gone, what was there before: it is never picked
         self.slots = self.servers
         #: removed servers that some session has not left yet
@@ -328,6 +341,9 @@ class Backend:
 
     def rebind(self) -> None:
         """Make the picker anew: it keeps methods of the LBPRM lock, which profiling replaces."""
+        if self.hidden:
+            self.pick = self.pick_any = self._pick_hidden
+            return
         limited = self.shared.queue is not None
         self.pick = self.pick_any = self.shared.balancer.picker(
             self.slots, self.tid, is_full if limited else None, self._hash_of
@@ -339,6 +355,12 @@ class Backend:
         """A server has got a limit while the program runs."""
         self.slots[position].adopt_limit()
         self.rebind()
+
+    def _pick_hidden(self, stream: Any, avoid: Server | None = None) -> Server | None:
+        """`pick` of a backend whose sessions go to no server."""
+        server = self.hidden[0]
+        server.counters.conn_cur += 1
+        return server
 
     def set_hash(self, hash_of: HashOf | None) -> None:
         """How streams are hashed, where the algorithm chooses by a key."""
@@ -387,10 +409,10 @@ class Backend:
 
     def totals(self) -> BackendCounters:
         """What this thread has counted, that of its servers included. Any thread."""
-        servers = (*self.servers, *self.retired)
+        servers = (*self.servers, *self.retired, *self.hidden)
         return combined(self.counters, [server.counters for server in servers])
 
     def sessions_so_far(self) -> int:
         """How many sessions entered the backend on this thread. Any thread."""
-        servers = (*self.servers, *self.retired)
+        servers = (*self.servers, *self.retired, *self.hidden)
         return self.counters.cum_sess + sum([s.counters.cum_sess for s in servers])

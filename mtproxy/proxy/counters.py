@@ -134,6 +134,7 @@ class _BackendSide(_Counters):
         "t_time",
         "timed",
         "ttime_max",
+        "unbalanced",
     )
     GAUGES = frozenset({"conn_cur", "queue_cur", "last_tick"})
     MAXIMA = frozenset(
@@ -175,6 +176,8 @@ class _BackendSide(_Counters):
     #: transactions that entered the averages
     timed: int
     ttime_max: int
+    #: of `cum_sess`, those that no balancing algorithm placed
+    unbalanced: int
 
     def add_times(self, queue: int, connect: int, data: int, total: int) -> None:
         """Enter the timers (ms, -1: not reached) of one finished transaction into averages and
@@ -213,7 +216,9 @@ class BackendCounters(_BackendSide):
         "comp_in",
         "comp_out",
         "comp_rsp",
+        "from_servers",
         "intercepted_req",
+        "to_servers",
     )
 
     cache_hits: int
@@ -223,6 +228,9 @@ class BackendCounters(_BackendSide):
     comp_out: int
     comp_rsp: int
     intercepted_req: int
+    #: bytes of what went to servers and came from them; of copies that `combined` made
+    to_servers: int
+    from_servers: int
 
 
 class ServerCounters(_BackendSide):
@@ -246,9 +254,13 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
         setattr(out, name, getattr(own, name))
     out.http_rsp = list(own.http_rsp)
     parts: list[_BackendSide] = [own, *servers]
+    out.unbalanced += own.cum_sess
     for server in parts[1:]:
         out.bytes_in += server.bytes_in
         out.bytes_out += server.bytes_out
+        out.to_servers += server.bytes_in
+        out.from_servers += server.bytes_out
+        out.unbalanced += server.unbalanced
         out.timed += server.timed
         out.cum_sess += server.cum_sess
         out.reuse += server.reuse

@@ -52,11 +52,18 @@ class _Missing(Verdict):
     __slots__ = ()
 
 
+class _Switch(Verdict):
+    """`switch-mode http`: what the client has sent and will send is HTTP."""
+
+    __slots__ = ()
+
+
 ACCEPT: Final = _Accept()
 CLOSE: Final = _Close()
 DROP: Final = _Drop()
 CLOSE_SERVER: Final = _CloseServer()
 MISSING: Final = _Missing()
+SWITCH: Final = _Switch()
 
 
 class Answer(Verdict):

@@ -129,13 +129,14 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "dses": t.denied_sess,
         "wrew": t.failed_rewrites,
         "eint": t.internal_errors,
+        # of mode tcp, where there are none, too
+        "req_rate": rates.rate((number, "F", "cum_req"), total["cum_req"]) if http else 0,
+        "req_rate_max": rates.highest((number, "F", "cum_req"), total["cum_req"]) if http else 0,
+        "req_tot": t.cum_req if http else 0,
     }
     if http:
         values |= _responses(t)
         values |= {
-            "req_rate": rates.rate((number, "F", "cum_req"), total["cum_req"]),
-            "req_rate_max": rates.highest((number, "F", "cum_req"), total["cum_req"]),
-            "req_tot": t.cum_req,
             "intercepted": t.intercepted_req,
             "cache_lookups": t.cache_lookups,
             "cache_hits": t.cache_hits,
@@ -181,7 +182,7 @@ def listener_row(
         "ssl_failed_handshake": 0,
     }
     if legends:
-        values["addr"] = address_text(settings.address)
+        values["addr"] = listener.address or address_text(settings.address)
     return Row(ObjectType.LISTENER, number, settings.id, values)
 
 
@@ -202,7 +203,7 @@ def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = N
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": "BACKEND",
-        "slim": _fullconn(runtime, proxy),
+        "slim": shared.fullconn,
         "dreq": t.denied_req,
         "status": status,
         "weight": shared.total_weight(),
@@ -231,9 +232,21 @@ def backend_row(runtime: Runtime, proxy: ProxyRuntime, wanted: Filter | None = N
         values["downtime"] = _downtime(shared.down_ms, shared.last_change, shared.up, now)
     if wanted.legends:
         values["algo"] = proxy.settings.balance
-    if http:
-        values |= {"cache_lookups": t.cache_lookups, "cache_hits": t.cache_hits}
+        cookie = proxy.settings.cookie
+        if cookie is not None:
+            values["cookie"] = _readable(cookie.name)
     values |= _modules(t, http, connections=t.connect)
+    if http:
+        idle = sum([len(side.idle) for one in shared.servers for side in one.sides])
+        values |= {
+            "cache_lookups": t.cache_lookups,
+            "cache_hits": t.cache_hits,
+            # this side of HTTP/1 is that of the servers
+            "h1_open_connections": t.conn_cur + idle,
+            "h1_total_streams": t.connect + t.reuse,
+            "h1_bytes_in": t.from_servers,
+            "h1_bytes_out": t.to_servers,
+        }
     return Row(ObjectType.BACKEND, number, 0, values)
 
 
@@ -249,7 +262,7 @@ def server_row(
     t = runtime.baselines.since_clear(key, sets)
     now = monotonic_ms()
     sessions = sum(c.cum_sess for c in sets)
-    idle = sum(len(s.idle) for s in sides)
+    idle = [conn.mark.reused > 0 for side in sides for conn in list(side.idle)]
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": state.name,
@@ -265,11 +278,11 @@ def server_row(
         "rate": runtime.rates.rate((*key, "cum_sess"), sessions),
         "rate_max": runtime.rates.highest((*key, "cum_sess"), sessions),
         "mode": proxy.settings.mode,
-        "srv_icur": idle,
-        "idle_conn_cur": idle,
-        "safe_conn_cur": 0,
+        "srv_icur": len(idle),
+        "idle_conn_cur": idle.count(False),
+        "safe_conn_cur": idle.count(True),
         "used_conn_cur": t.conn_cur,
-        "need_conn_est": max(t.conn_cur, t.conn_max),
+        "need_conn_est": max(t.conn_cur, int(t.connect > 0)),
         "uweight": state.weight,
         "ssl_sess": 0,
         "ssl_reused_sess": 0,
@@ -281,6 +294,16 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
+        if state.settings.cookie:
+            values["cookie"] = _readable(state.settings.cookie)
+    limit = state.limit
+    if limit is not None:
+        if limit.maxconn:
+            values["slim"] = limit.maxconn
+        if limit.maxqueue:
+            values["qlimit"] = limit.maxqueue
+    if state.settings.pool_max_conn >= 0:
+        values["src_ilim"] = state.settings.pool_max_conn
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check
@@ -303,7 +326,24 @@ def server_row(
             values["check_code"] = check.code
         if check.status.finished:
             values["check_duration"] = check.duration
+    agent = state.agent
+    if agent.active:
+        values |= {
+            "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
+            "last_agt": agent.info,
+            "agent_desc": agent.status.description,
+            "agent_duration": agent.duration,
+            "agent_rise": agent.health.rise,
+            "agent_fall": agent.health.fall,
+            "agent_health": agent.health.value,
+        }
+        if agent.status.has_code:
+            values["agent_code"] = agent.code
     return Row(ObjectType.SERVER, number, state.id, values)
+
+
+def _readable(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def address_text(address: Address) -> str:
@@ -337,7 +377,7 @@ def _backend_side(
         "eresp": t.failed_resp,
         "wretr": t.retries,
         "wredis": t.redispatches,
-        "lbtot": t.cum_sess,
+        "lbtot": t.cum_sess - t.unbalanced,
         "cli_abrt": t.cli_aborts,
         "srv_abrt": t.srv_aborts,
         "lastsess": (monotonic_ms() - t.last_tick) // 1000 if t.last_tick else -1,
@@ -395,17 +435,6 @@ def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
     if proxy.maxconn is not None:
         return proxy.maxconn
     return proxy.settings.maxconn or runtime.maxconn
-
-
-def _fullconn(runtime: Runtime, proxy: ProxyRuntime) -> int:
-    """A tenth of the connections that its frontends may bring (manual, `fullconn`)."""
-    total = sum(
-        _front_limit(runtime, p)
-        for p in runtime.proxies
-        if p.frontends
-        and (p.settings.default_backend == proxy.name or (p is proxy and p.settings.is_backend))
-    )
-    return max(1, total // 10)
 
 
 def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:

@@ -50,6 +50,8 @@ class ListenerRuntime:
     settings: BindSettings
     #: one set per thread, in any order
     counters: list[FrontendCounters]
+    #: where the socket listens, where the configuration does not tell: an inherited descriptor
+    address: str = ""
 
     @property
     def name(self) -> str:

@@ -168,12 +168,14 @@ class BackConf(_Conf):
         "http_request",
         "independent",
         "leaves_queue",
+        "name_header",
         "needs_view",
         "originalto",
         "persistence",
         "prefer_last",
         "pretend_keepalive",
         "queue",
+        "redirects",
         "redispatch",
         "restrict",
         "retries",
@@ -226,7 +228,7 @@ class BackConf(_Conf):
         self.retries = proxy.retries
         reuse = proxy.http_reuse
         #: a server connection serves one client only
-        self.reuse_never = reuse == "never"
+        self.reuse_never = reuse == "never" or proxy.direct is not None
         #: ... or those to some servers do, as they begin with a PROXY header about the client
         self.reuse_private = self.reuse_never or any(
             server.send_proxy is not None for server in proxy.servers
@@ -250,6 +252,10 @@ class BackConf(_Conf):
         self.originalto = proxy.originalto
         #: what chooses a server before the algorithm does; set by boot where there is anything
         self.persistence: Persistence | None = None
+        #: tells the server its name; None: none does
+        self.name_header = proxy.name_header or None
+        #: a server that some requests are sent away from
+        self.redirects = any(server.redir for server in proxy.servers)
         #: the algorithm looks at what rules look at
         self.needs_view = proxy.balance in NEED_VIEW
         #: source address of servers that have none of their own

@@ -58,7 +58,7 @@ _LOCAL_TROUBLE = frozenset(
 class ServerMark:
     """What `Connection.mark` holds for a server connection."""
 
-    __slots__ = ("epoch", "header", "reused", "server", "since")
+    __slots__ = ("epoch", "header", "reused", "server", "since", "target")
 
     def __init__(self, server: Server, header: bytes = b"") -> None:
         self.server = server
@@ -66,6 +66,8 @@ class ServerMark:
         self.header = header
         #: the server's epoch when it was opened
         self.epoch = server.epoch
+        #: where the client wanted to go, if that is where it leads
+        self.target: tuple[str, int] | None = None
         #: how many later requests it carried
         self.reused = 0
         #: tick at which it became idle
@@ -174,7 +176,6 @@ def reuse_kept(conn: Connection, srv: Server) -> bool:
         mark.server is not srv
         or mark.epoch != srv.epoch
         or mark.reused >= srv.max_reuse
-        or follows_client(srv.address)
         or not is_quiet(conn)
     ):
         return False
@@ -269,9 +270,13 @@ async def connect(stream: Stream) -> Connection:
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
-                conn.mark = ServerMark(srv, header)
+                conn.mark = mark = ServerMark(srv, header)
+                if follows_client(srv.address):
+                    mark.target = (stream.dst_ip, stream.dst_port)
                 return conn
             conn.close()
+        srv.counters.connect += 1
+        be.counters.connect += 1
         if left <= 0:
             srv.counters.failed_conns += 1
             be.counters.failed_conns += 1
@@ -291,6 +296,11 @@ async def connect(stream: Stream) -> Connection:
             left_behind = not srv.shared.running and not stream.sticks
             if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = await _redispatch(stream)
+        if not moved:
+            # as in HAProxy each attempt is a session of the server, one balanced only once
+            srv.counters.cum_sess += 1
+            srv.counters.unbalanced += 1
+            be.counters.cum_sess -= 1
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
             stream.t_w += ctx.now - started

@@ -22,8 +22,10 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     parse_response_head,
 )
+from mtproxy.http.headers import make_header
+from mtproxy.http.uri import path_and_query
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
-from mtproxy.rules.reply import is_silent
+from mtproxy.rules.reply import Message, is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE
@@ -35,6 +37,8 @@ from mtproxy.stream.request_body import Coming, RequestBody, split_body
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
 
+#: methods that a server's `redir` means
+_SENT_AWAY = frozenset({b"GET", b"HEAD"})
 #: pipelined requests after which other streams get a turn
 _FAIR = 16
 
@@ -44,9 +48,16 @@ class HttpStream(HttpRules):
 
     __slots__ = ()
 
+    is_http = True
+
+    @property
+    def uploading(self) -> bool:  # type: ignore[override]
+        """Whether the request's body has not been sent whole."""
+        return self.up is not None and not self.up.done
+
     # --- the client connection
-    async def run(self) -> None:
-        """The session's coroutine: one request after the other."""
+    async def run(self, buf: bytes = b"") -> None:
+        """The session's coroutine: one request after the other. `buf` has been read already."""
         ctx = self.ctx
         conn = self.conn
         task = self.task
@@ -55,7 +66,6 @@ class HttpStream(HttpRules):
         recv = conn.recv
         known = cache.request_heads
         bufsize = conf.bufsize
-        buf = b""
         in_a_row = 0
         try:
             while True:
@@ -129,6 +139,8 @@ class HttpStream(HttpRules):
                     in_a_row += 1
                     if not in_a_row % _FAIR:
                         await self._yield_as_bulk()
+        except Stop:
+            pass  # the transaction was ended from outside when it was over already
         finally:
             if self.kept is not None:
                 self.kept.close()
@@ -260,12 +272,16 @@ class HttpStream(HttpRules):
                     srv = await wait_for_server(self, be)
                 else:
                     self.t_w = 0
-            elif srv.limit is None:
-                srv.take()
-                self.t_w = 0
             else:
-                srv = await wait_for_server(self, be, srv)
+                if srv.limit is None:
+                    srv.take()
+                    self.t_w = 0
+                else:
+                    srv = await wait_for_server(self, be, srv)
+                srv.counters.unbalanced += 1
             self.set_server(srv)
+            if bconf.redirects and srv.settings.redir and request.method in _SENT_AWAY:
+                await self._send_away(request, srv.settings.redir)
             if not usual:
                 if ruled and self.txn.own_req:
                     request.seal()
@@ -279,6 +295,9 @@ class HttpStream(HttpRules):
             reused = sconn is not None
             if sconn is None:
                 sconn = await connect(self)
+                if bconf.name_header is not None and self.srv is not srv:
+                    # another server than the one first chosen
+                    head = self._request_head(request) + here
             else:
                 self.t_c = 0
                 srv.counters.reuse += 1
@@ -485,6 +504,20 @@ class HttpStream(HttpRules):
         self.term_state = "----"
         return keep
 
+    async def _send_away(self, request: RequestHead, prefix: bytes) -> None:
+        """`redir` of a server: the client is told to go there itself (manual 5.2). Raises Stop."""
+        path = path_and_query(request.target) or b""
+        # a sole slash stands for no prefix
+        where = path if prefix == b"/" else prefix + path
+        headers = [
+            make_header(b"cache-control", b"no-cache"),
+            make_header(b"content-length", b"0"),
+            make_header(b"location", where),
+        ]
+        await self._send_reply(Message(302, b"Found", headers, b""), request, keep=False)
+        self.answered = True
+        raise Stop(0, "LC")
+
     # --- ends
     async def _monitor(self, request: RequestHead, rest: bytes, complete: bool) -> bytes | None:
         """`monitor-uri`: answered here, neither logged nor forwarded (manual 4.2)."""
@@ -610,11 +643,12 @@ class HttpStream(HttpRules):
             side = self.srv or self.be
             if side is not None:
                 side.counters.http_rsp[index] += 1
-        side = self.srv or self.be
-        if side is not None:
-            counters = side.counters
+        srv = self.srv
+        if srv is not None:
+            counters = srv.counters
             counters.last_tick = now
-            counters.add_times(self.t_w, self.t_c, self.t_r, total)
+            if self.t_r >= 0:
+                counters.add_times(self.t_w, self.t_c, self.t_r, total)
         self.finish()
         if self.sconn is not None:
             self.drop_server()

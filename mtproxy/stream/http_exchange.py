@@ -21,7 +21,7 @@ from mtproxy.net.connection import ENDED, ERR, IN, OUT, READABLE, Connection
 from mtproxy.proxy.capture import BadCapture, locate
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import reuse_kept, take_idle
+from mtproxy.stream.connect import follows_client, reuse_kept, take_idle
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.stream import QUIET, Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -113,6 +113,8 @@ class HttpExchange(Stream):
         if kept is None:
             return None
         same = srv.make_header is None or kept.mark.header == srv.make_header(self)
+        if follows_client(srv.address):
+            same = same and kept.mark.target == (self.dst_ip, self.dst_port)
         if same and reuse_kept(kept, srv):
             return kept
         kept.close()
@@ -134,11 +136,16 @@ class HttpExchange(Stream):
                     extra += CLOSE_LINE
             elif request.version == 10:
                 extra += KEEP_ALIVE_LINE
+        wire = request.wire[:-2]
+        name = self.bconf.name_header
+        if name is not None:
+            wire = b"".join([header[2] for header in request.headers if header[0] != name])
+            assert self.srv is not None
+            extra += b"%b: %b\r\n" % (name, self.srv.name.encode())
         adjust = self.bconf.adjust
         if adjust is not None:
-            wire = adjust.block(request.wire[:-2])
-            return b"%b%b%b\r\n" % (request.start_wire, wire, adjust.block(extra))
-        return b"%b%b%b\r\n" % (request.start_wire, request.wire[:-2], extra)
+            wire, extra = adjust.block(wire), adjust.block(extra)
+        return b"%b%b%b\r\n" % (request.start_wire, wire, extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
         """`option forwardfor` of the backend, else of the frontend; what either side excepts gets

@@ -64,6 +64,8 @@ class HttpRules(HttpExchange):
         self.conf = self.room.conf
         self.request = request
         self.response = None
+        if request is not None:
+            self.status = -1  # that of the transaction before
         if body is not None:
             self._note_body(body)
         keeper = self.room.keeper
@@ -117,7 +119,8 @@ class HttpRules(HttpExchange):
         if be is None or bconf is None:
             self._leave_request()
             if route.incompatible:
-                raise Stop(500, "IR")
+                # HAProxy has no words for what has become HTTP by a rule
+                raise Stop(500 if room.mode == self.fe.settings.mode else 0, "IR")
             return route
         self.enter_backend(be, bconf)
         if self.txn.limits is not None:
@@ -221,6 +224,8 @@ class HttpRules(HttpExchange):
         final = await run(rules, self, verdict)
         if final is None:
             return
+        if self.be is not None:
+            self.be.counters.last_tick = self.ctx.now
         keeper = self.room.keeper
         if keeper is not None and not (isinstance(final, Answer) and not final.denied):
             keeper.request_refused(self)

@@ -155,9 +155,9 @@ class ProxiedHttp(Proxied, HttpStream):
 
     __slots__ = ()
 
-    async def run(self) -> None:
+    async def run(self, buf: bytes = b"") -> None:
         if await self.begin_session():
-            await HttpStream.run(self)
+            await HttpStream.run(self, buf)
 
     def begin(self, now: int) -> None:
         super().begin(now)

@@ -7,6 +7,7 @@ before the thread's loop runs.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from mtproxy.base.report import say
@@ -40,8 +41,11 @@ class FrontRoom:
         "acceptors",
         "cache",
         "conf",
+        "firsts",
         "frontend",
+        "http",
         "keeper",
+        "mode",
         "plain",
         "room",
         "route",
@@ -49,14 +53,30 @@ class FrontRoom:
         "ruled",
         "rules",
         "streams",
+        "to_http",
         "told_tick",
     )
 
     def __init__(
-        self, room: Room, frontend: Frontend, conf: FrontConf, default: str | None
+        self,
+        room: Room,
+        frontend: Frontend,
+        conf: FrontConf,
+        default: str | None,
+        mode: str | None = None,
     ) -> None:
-        """`default` is the name of the backend that nothing else chooses. Call `set_rules` next."""
+        """`default` is the name of the backend that nothing else chooses. Call `set_rules` next.
+        `mode` is another one than the frontend's for connections that have become HTTP.
+        """
         self.room = room
+        self.mode = frontend.settings.mode if mode is None else mode
+        #: what connections of `mode tcp` find that become HTTP; None: none can
+        self.http: FrontRoom | None = None
+        #: the way of what becomes HTTP by a rule, before its backend is chosen
+        self.to_http = Route(conf, None)
+        self.to_http.switches = True
+        #: the same for their first request, by the name of its backend where that was chosen
+        self.firsts: dict[str | None, FrontRoom] = {}
         self.frontend = frontend
         self.conf = conf
         self.cache = room.cache
@@ -76,7 +96,7 @@ class FrontRoom:
         """The frontend's rules on this thread; its backends have theirs already."""
         self.rules = rules
         self.keeper = None if rules is None else rules.keeper
-        default = None if self.route.backend is None else self.route.backend.name
+        default = self.route.name
         self.routes.clear()
         self.route = self.route_to(default)
         #: some request may meet a rule; where it is False, `route` serves them all
@@ -90,18 +110,21 @@ class FrontRoom:
         if route is None:
             room = self.room
             backend = bconf = back = None
-            own = incompatible = False
+            own = incompatible = switches = False
             if name is not None:
                 backend = room.backends.get(name)
                 bconf = room.confs.get(name)
-                if backend is not None and backend.settings.mode != self.frontend.settings.mode:
+                if backend is not None and backend.settings.mode != self.mode:
+                    switches = self.mode == "tcp" and backend.settings.mode == "http"
+                    incompatible = not switches
                     backend = bconf = None
-                    incompatible = True
                 own = backend is not None and backend.settings is self.frontend.settings
                 if backend is not None and not own:
                     back = room.back_rules.get(name)
             route = Route(self.conf, self.rules, backend, bconf, back, own=own)
             route.incompatible = incompatible
+            route.switches = switches
+            route.name = name
             self.routes[name] = route
         return route
 
@@ -114,9 +137,30 @@ class FrontRoom:
             name = choice.chosen(view)
             if name is not None:
                 chosen = self.route_to(name)
-                found = chosen.backend is not None or chosen.incompatible
+                found = chosen.backend is not None or chosen.incompatible or chosen.switches
                 return chosen if found else self.route
         return self.route
+
+    def switched(self, name: str | None) -> FrontRoom:
+        """What a connection finds that becomes HTTP, for its first request: rules about content are
+        through, and so is the choice of the backend where one has a `name`.
+        """
+        http = self.http
+        assert http is not None
+        first = self.firsts.get(name)
+        if first is None:
+            default = http.route.name if name is None else name
+            first = FrontRoom(http.room, http.frontend, http.conf, default, http.mode)
+            rules = http.rules
+            if rules is not None:
+                rules = copy.copy(rules)
+                rules.content = ()
+                if name is not None:
+                    rules.use_backend = ()
+            first.set_rules(rules)
+            first.streams = self.streams
+            self.firsts[name] = first
+        return first
 
     def refused(self, ctx: ThreadContext, error: OSError) -> None:
         """An accepted connection could not be served: say so, once a second at most."""

@@ -119,6 +119,8 @@ class Route:
     `usual`: complete responses do, and their connection then waits for the next request.
     `response` and `after` are the rule sets in their order: the backend's, then the frontend's.
     `incompatible`: the name is that of a backend of another mode, so the way leads nowhere.
+    `switches`: the frontend is of `mode tcp` and the backend, which is not looked at here, of `mode
+    http`: the connection becomes one of HTTP, see `FrontRoom.switched`.
     """
 
     __slots__ = (
@@ -128,6 +130,7 @@ class Route:
         "changes_responses",
         "incompatible",
         "known",
+        "name",
         "own",
         "plain",
         "res_content",
@@ -135,6 +138,7 @@ class Route:
         "response_delay",
         "ruled",
         "rules",
+        "switches",
         "usual",
     )
 
@@ -156,6 +160,9 @@ class Route:
         self.rules = back
         self.own = own
         self.incompatible = False
+        self.switches = False
+        #: what the configuration calls the backend, whether there is one or not
+        self.name: str | None = None
         self.ruled = (
             front is not None
             or back is not None
@@ -182,12 +189,11 @@ class Route:
             and (
                 bconf is None
                 or (
-                    bconf.adjust is None
-                    and (
-                        bconf.forwardfor is None
-                        and bconf.originalto is None
-                        and not bconf.close_server
-                    )
+                    bconf.forwardfor is None
+                    and bconf.originalto is None
+                    and bconf.name_header is None
+                    and bconf.adjust is None
+                    and not bconf.close_server
                 )
             )
         )

@@ -10,6 +10,7 @@ from mtproxy.net.sockets import set_options
 from mtproxy.stream.admission import admit
 from mtproxy.stream.http import HttpStream
 from mtproxy.stream.proxied import ProxiedHttp, ProxiedTcp
+from mtproxy.stream.switching import ProxiedSwitching, SwitchingTcp
 from mtproxy.stream.tcp import TcpStream
 
 if TYPE_CHECKING:
@@ -23,7 +24,16 @@ class SessionStarter:
     objects through the context.
     """
 
-    __slots__ = ("is_http", "name", "number", "proxied", "ruled", "sends_header")
+    __slots__ = (
+        "behind_header",
+        "is_http",
+        "name",
+        "number",
+        "plain",
+        "proxied",
+        "ruled",
+        "sends_header",
+    )
 
     def __init__(
         self,
@@ -34,10 +44,12 @@ class SessionStarter:
         ruled: bool = False,
         sends_header: bool = False,
         may_send_header: bool = False,
+        switches: bool = False,
     ) -> None:
         """`number` is that of the listener in `Room.listeners`; `ruled`: rules look at connections
         when they are accepted (see `rules_at_accept`). `sends_header`: every connection begins with
-        a PROXY header; `may_send_header`: a rule says which one does.
+        a PROXY header; `may_send_header`: a rule says which one does. `switches`: connections may
+        become HTTP.
         """
         self.number = number
         self.is_http = mode == "http"
@@ -45,19 +57,23 @@ class SessionStarter:
         self.ruled = ruled
         self.sends_header = sends_header
         self.proxied = sends_header or may_send_header
+        self.plain: type[HttpStream | TcpStream] = TcpStream
+        self.behind_header: type[ProxiedHttp | ProxiedTcp | ProxiedSwitching] = ProxiedTcp
+        if self.is_http:
+            self.plain, self.behind_header = HttpStream, ProxiedHttp
+        elif switches:
+            self.plain, self.behind_header = SwitchingTcp, ProxiedSwitching
 
     def __call__(self, ctx: ThreadContext, sock: socket.socket, peer: object) -> None:
         listener = ctx.room.listeners[self.number]
         room = listener.front
         stream: HttpStream | TcpStream
         if self.proxied:
-            stream = (ProxiedHttp if self.is_http else ProxiedTcp)(ctx, room, sock, peer)
+            stream = self.behind_header(ctx, room, sock, peer)
             if self.sends_header:
                 stream.expect()
-        elif self.is_http:
-            stream = HttpStream(ctx, room, sock, peer)
         else:
-            stream = TcpStream(ctx, room, sock, peer)
+            stream = self.plain(ctx, room, sock, peer)
         stream.listener = listener
         if stream.client_ip == "unix":
             stream.client_port = listener.id

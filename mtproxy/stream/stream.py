@@ -139,6 +139,9 @@ class Stream:
     fe: Frontend
     #: the transaction is the first one of its connection
     first = True
+    is_http = False
+    #: the request's body has not been sent whole
+    uploading = False
     listener: ListenerRoom
     captured_request_headers: MutableSequence[bytes | None] | tuple[()]
     captured_response_headers: MutableSequence[bytes | None] | tuple[()]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mtproxy.stream.connect import connect
 from mtproxy.stream.pump import Pump
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.stream import Stop
 from mtproxy.stream.tcp_rules import TcpRules
 from mtproxy.stream.tunnel import tunnel
+
+if TYPE_CHECKING:
+    from mtproxy.stream.rules import Route
 
 
 class TcpStream(TcpRules):
@@ -18,11 +23,18 @@ class TcpStream(TcpRules):
     async def run(self) -> None:
         """The session's coroutine."""
         try:
-            await self._serve()
+            route = await self._serve()
+            if route is not None:
+                await self.switch(route)
         finally:
             self.close_session()
 
-    async def _serve(self) -> None:
+    async def switch(self, route: Route) -> None:
+        """The connection becomes one of HTTP; see `SwitchingTcp`."""
+        raise NotImplementedError(f"{route.name} is of mode http")
+
+    async def _serve(self) -> Route | None:
+        """All of the session; or the way on where that is one of HTTP, before anything is sent."""
         ctx = self.ctx
         room = self.room
         route = room.route
@@ -30,10 +42,14 @@ class TcpStream(TcpRules):
         up = down = None
         first = b""
         fresh = True
+        switched = False
         try:
             if ruled:
                 route = await self.run_request_rules()
                 first = self.txn.payload
+            if route.switches:
+                switched = True
+                return route
             be, bconf = route.backend, route.bconf
             if be is None or bconf is None:
                 raise Stop(503, "SC")
@@ -45,10 +61,12 @@ class TcpStream(TcpRules):
                 srv = be.pick(self)
                 if srv is None:
                     srv = await wait_for_server(self, be)
-            elif srv.limit is None:
-                srv.take()
             else:
-                srv = await wait_for_server(self, be, srv)
+                if srv.limit is None:
+                    srv.take()
+                else:
+                    srv = await wait_for_server(self, be, srv)
+                srv.counters.unbalanced += 1
             self.set_server(srv)
             self.sconn = sconn = await connect(self)
             if ruled:
@@ -108,11 +126,13 @@ class TcpStream(TcpRules):
                 self.bytes_read = down.received
             if up is not None and down is not None and (up.spliced or down.spliced):
                 self.count_spliced(up.spliced, down.spliced)
-            if ruled:
-                # what never came as far as a pump has been read all the same
-                self.bytes_uploaded = max(self.bytes_uploaded, len(self.txn.payload))
-                self.bytes_read = max(self.bytes_read, len(self.txn.res_payload))
-            self._account()
+            if not switched:
+                if ruled:
+                    # what never came as far as a pump has been read all the same
+                    self.bytes_uploaded = max(self.bytes_uploaded, len(self.txn.payload))
+                    self.bytes_read = max(self.bytes_read, len(self.txn.res_payload))
+                self._account()
+        return None
 
     def _log_now(self) -> None:
         """Log the session although it goes on."""
@@ -131,7 +151,8 @@ class TcpStream(TcpRules):
         if side is not None:
             if self.srv is None:
                 side.counters.cum_sess += 1
-            side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
+            if self.t_c >= 0:
+                side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now
             state = self.term_state
             if state != "--":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection
 from mtproxy.rules.transaction import Transaction
-from mtproxy.rules.verdict import CLOSE_SERVER, DROP, MISSING
+from mtproxy.rules.verdict import CLOSE_SERVER, DROP, MISSING, SWITCH
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.rules import Route, SideRules, run_content
@@ -44,10 +44,12 @@ class TcpRules(Stream):
             room.keeper.begin_bytes(self)
         self.client_expire = self.ctx.now + self.conf.client
         if front is not None:
-            if front.content:
-                await self._inspect_request(front.content, front.inspect_delay)
+            if front.content and await self._inspect_request(front.content, front.inspect_delay):
+                return room.to_http
             txn.payload_final = True
             route = room.choose(front, self)
+            if route.switches:
+                return route
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             return route
@@ -58,8 +60,10 @@ class TcpRules(Stream):
         txn.payload_final = True
         return route
 
-    async def _inspect_request(self, rules: Sequence[BuiltRule], delay: int) -> None:
-        """Run a content rule set for requests until it has decided. Raises Stop."""
+    async def _inspect_request(self, rules: Sequence[BuiltRule], delay: int) -> bool:
+        """Run a content rule set for requests until it has decided. Whether the connection becomes
+        one of HTTP. Raises Stop.
+        """
         ctx, txn, conn = self.ctx, self.txn, self.conn
         limit = self.conf.max_head
         deadline = 0
@@ -94,7 +98,9 @@ class TcpRules(Stream):
             elif data is not None:
                 ended = True
         if verdict is None:
-            return
+            return False
+        if verdict is SWITCH:
+            return True
         if verdict is DROP:
             self.conn.vanish()
             if self.be is not None:

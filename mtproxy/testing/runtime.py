@@ -22,6 +22,7 @@ from mtproxy.base.settings import (
     Settings,
     StatsSocket,
 )
+from mtproxy.boot.build import default_fullconn
 from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.counters import FrontendCounters
@@ -119,7 +120,7 @@ def make_runtime(settings: Settings | None = None, nbthread: int = 2) -> Runtime
         runtime.notified.append((level, text))
 
     shared = {
-        p.name: BackendShared(p, now, notify)
+        p.name: BackendShared(p, now, notify, default_fullconn(settings, p, runtime.maxconn))
         for p in settings.proxies
         if p.is_backend and not p.disabled
     }

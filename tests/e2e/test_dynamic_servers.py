@@ -74,7 +74,6 @@ def test_add_and_delete(proxy, serve, balance: str) -> None:
     )
 
 
-@pytest.mark.only("haproxy")
 def test_checked(proxy, serve) -> None:
     """Checks of a new server are off until they are enabled."""
     server = serve(named(b"x"))
@@ -133,6 +132,8 @@ def test_refused(proxy, line: str, answer: str) -> None:
 def test_what_is_pointed_at_stays(proxy) -> None:
     servers = """
     use-server s3 if { path /never }
+    server checked 127.0.0.1:9 check
+    server follows 127.0.0.1:9 track checked
     server s1 127.0.0.1:9
     server s3 127.0.0.1:9
     server s4 127.0.0.1:9
@@ -142,10 +143,12 @@ def test_what_is_pointed_at_stays(proxy) -> None:
             "    default_backend", "    acl full srv_sess_rate(be/s1) gt 50\n    default_backend"
         )
     )
-    for name in ("s1", "s3"):
+    for name in ("s1", "s3", "checked"):
         running.cli(f"disable server be/{name}")
         assert running.cli(f"del server be/{name}").startswith("This server cannot be removed at")
     assert running.cli("del server be/s4").startswith("Only servers in maintenance mode can be")
+    running.cli("disable server be/follows")
+    assert running.cli("del server be/follows") == "Server deleted.\n"
     running.cli("disable server be/s4")
     assert running.cli("del server be/s4") == "Server deleted.\n"
     assert running.cli("del server be/s4").startswith("No such server.")
@@ -215,3 +218,56 @@ def test_coming_and_going_under_traffic(proxy, serve, balance: str) -> None:
     wait_until(lambda: running.stat("be", "BACKEND")["hrsp_2xx"] == str(total), "the counters")
     assert running.stat("be", "BACKEND")["scur"] == "0"
     assert re.search(r"^errors: 0", running.cli("show activity"), re.MULTILINE)
+
+
+def test_tracking(proxy, serve) -> None:
+    server = serve(named(b"x"))
+    servers = (
+        f"    server checked 127.0.0.1:{server.port} check inter 200ms\n    server s2 127.0.0.1:9"
+    )
+    running = proxy(config(servers=servers))
+    line = f"add server be/t 127.0.0.1:{server.port} track"
+    assert running.cli(f"{line} nope").startswith("unable to find required server 'nope' for")
+    assert running.cli(f"{line} s2").startswith("unable to use be/s2 for tracking as it does not")
+    assert running.cli(f"{line} checked check").startswith("unable to enable checks and tracking")
+    assert running.cli(f"{line} be/checked").startswith("New server registered.")
+    assert running.cli("add server be/u 127.0.0.1:9 track t").startswith("unable to use be/t for")
+    assert running.server_status("be", "t") == "MAINT"
+    running.cli("enable server be/t")
+    wait_until(lambda: running.server_status("be", "t") == "UP", "following")
+    running.cli("disable server be/checked")
+    wait_until(lambda: running.server_status("be", "t") == "MAINT (via be/checked)", "following")
+    running.cli("disable server be/t")
+    assert running.cli("del server be/t").startswith("Server deleted")
+    running.cli("enable server be/checked")
+    assert "be,t," not in running.cli("show stat")
+
+
+def test_a_limited_server_comes_and_goes(proxy, serve) -> None:
+    """The first server of the backend with a limit, so that requests begin to queue."""
+    got, go = threading.Event(), threading.Event()
+
+    def slow(wire: Wire) -> None:
+        while wire.read_head():
+            got.set()
+            go.wait(60)
+            wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    running = proxy(config())
+    running.cli(f"add server be/a 127.0.0.1:{serve(slow).port} maxconn 1")
+    running.cli("enable server be/a")
+    wires = [running.connect() for _ in range(3)]
+    for wire in wires:
+        wire.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert got.wait(60)
+    wait_until(lambda: running.stat("be", "BACKEND")["qcur"] == "2", "two that wait")
+    assert running.stat("be", "a")["scur"] == "1"
+    running.cli("disable server be/a")
+    assert running.cli("del server be/a").startswith("Server still has connections attached to it")
+    running.cli("enable server be/a")
+    go.set()
+    for wire in wires:
+        assert wire.read_response().body == b"ok"
+    running.cli("disable server be/a")
+    wait_until(lambda: running.cli("del server be/a").startswith("Server deleted"), "removal")
+    assert who(running) == "503"

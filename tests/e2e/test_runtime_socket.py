@@ -305,6 +305,5 @@ def test_reports_of_our_own(running: Program):
         running.cli("show fd"),
         re.MULTILINE,
     )
-    assert " task=fe/http " in running.cli("show sess")
     assert running.cli("show locks").startswith("Stats about Lock ")
     assert json.loads(running.cli("show locks json"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.rules.endpoints import expect_header
 from mtproxy.rules.tables import Action
-from mtproxy.rules.verdict import ACCEPT, CLOSE, CLOSE_SERVER, DROP, Verdict
+from mtproxy.rules.verdict import ACCEPT, CLOSE, CLOSE_SERVER, DROP, SWITCH, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,22 @@ def _build_expect_proxy(_args: object, _build: Build) -> Act:
     return expect_header
 
 
+def _parse_switch(reader: RuleReader) -> None:
+    reader.choice(("http",), "the mode")
+    if reader.kind == "backend":
+        raise reader.error("is only for proxies that have a frontend side")
+    if not reader.at_condition():
+        reader.choice(("proto",), "expects")
+        if reader.choice(("h1", "h2"), "a protocol") == "h2":
+            raise reader.error("'proto h2' is known but not supported by mtproxy yet (HTTP/2)")
+
+
+def _build_switch(_args: object, build: Build) -> Act:
+    # what is HTTP already stays so
+    verdict = None if build.proxy.mode == "http" else SWITCH
+    return lambda _view: verdict
+
+
 ACTIONS: tuple[Action, ...] = (
     Action("accept", _TCP, _no_words, _always(ACCEPT), final=True),
     Action("allow", _HTTP | {"http-after-response"}, _no_words, _always(ACCEPT), final=True),
@@ -57,7 +73,7 @@ ACTIONS: tuple[Action, ...] = (
         frozenset({"tcp-request connection"}),
         later="the NetScaler protocol",
     ),
-    Action("switch-mode", frozenset({"tcp-request content"}), later="upgrades from TCP to HTTP"),
+    Action("switch-mode", frozenset({"tcp-request content"}), _parse_switch, _build_switch),
     Action("send-spoe-group", _CONTENT | _HTTP, later="SPOE"),
     Action("ot-group", _CONTENT | _HTTP, later="OpenTracing"),
 )

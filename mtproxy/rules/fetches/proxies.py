@@ -235,7 +235,7 @@ def _current_timeout(name: str, configured: Evaluate) -> Evaluate:
 
 def _srv_name(view: View) -> bytes | None:
     srv = view.srv
-    if srv is not None:
+    if srv is not None and srv.settings.id:
         return str(srv.name).encode()
     # a name that is written in brackets is none
     return None if view.server.startswith("<") else view.server.encode()
@@ -244,7 +244,7 @@ def _srv_name(view: View) -> bytes | None:
 def _srv_id(view: View) -> int | None:
     srv = view.srv
     if srv is not None:
-        return int(srv.settings.id)
+        return int(srv.settings.id) or None
     backend = view.ctx.room.backends.get(view.backend)
     for server in () if backend is None else backend.servers:
         if server.name == view.server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -167,9 +168,11 @@ def test_line(runtime: Runtime, number: int, expected: str):
 def test_tcp_frontend_has_no_http_columns(runtime: Runtime):
     line = csv(runtime)[6]
     assert line.startswith("raw,FRONTEND,,,0,0,1000,0,0,0,0,0,0,,,,,OPEN,,,,,,,,,1,4,0,,,,0,0,0,0,")
-    empty = {"hrsp_2xx", "req_rate", "req_tot", "intercepted", "cache_hits", "cli_abrt", "connect"}
+    empty = {"hrsp_2xx", "intercepted", "cache_hits", "cli_abrt", "connect"}
     row = cells(runtime, "raw", "FRONTEND")
     assert {name for name in empty if row[name]} == set()
+    # HAProxy shows these in any mode
+    assert (row["req_rate"], row["req_rate_max"], row["req_tot"]) == ("0",) * 3
     assert (row["comp_in"], row["conn_tot"], row["dcon"], row["wrew"], row["eint"]) == ("0",) * 5
 
 
@@ -256,9 +259,11 @@ def test_last_session(runtime: Runtime):
 def test_sessions_and_idle_connections_of_a_server(runtime: Runtime):
     one, two = servers(runtime)[0].sides
     one.counters.conn_cur, two.counters.conn_cur = 2, 1
-    one.idle.extend([object(), object()])  # type: ignore[list-item]
+    idle = [SimpleNamespace(mark=SimpleNamespace(reused=times)) for times in (0, 3)]
+    one.idle.extend(idle)  # type: ignore[arg-type]
     row = cells(runtime, "app", "s1")
     assert (row["scur"], row["used_conn_cur"], row["srv_icur"]) == ("3", "3", "2")
+    assert (row["idle_conn_cur"], row["safe_conn_cur"]) == ("1", "1")
 
 
 # --- filters
