@@ -564,7 +564,7 @@ class HttpStream(HttpRules):
         """Who is to blame, in the counters."""
         be, srv, state = self.be, self.srv, stop.state
         counters = [c.counters for c in (be, srv) if c is not None]
-        if state[0] in "Cc" and state not in ("CC", "cR"):
+        if state[0] in "Cc" and state not in ("CC", "CQ", "cR"):
             for one in counters:
                 one.cli_aborts += 1
         elif state in ("SD", "sD") and not stop.counted:
@@ -572,6 +572,11 @@ class HttpStream(HttpRules):
                 one.srv_aborts += 1
             if state == "SD":
                 self._count_failed_response()
+        elif state in ("KH", "DH", "UH"):
+            self._count_failed_response()
+        elif state in ("KD", "DD", "UD"):
+            for one in counters:
+                one.srv_aborts += 1
         if state in ("CR", "cR") or (
             stop.answer is None and stop.status == 400 and state[0] == "P"
         ):
