@@ -79,6 +79,12 @@ class BindSettings:
     proto: str | None = None
     #: connections begin with a PROXY header
     accept_proxy: bool = False
+    #: the threads that accept and serve its connections: "all", "odd", "even" or "FIRST-LAST"
+    threads: str = "all"
+    #: sockets that share the threads among them; 0: one for each thread
+    shards: int = 1
+    #: foreign addresses, too (IP_TRANSPARENT)
+    transparent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,16 @@ class ResolveSettings:
     nets: tuple[str, ...] = ()
     #: the SRV name that the server is a slot of; it has no host name of its own then
     srv_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`agent-check`: `inter` in ms; `address` None: the server's; `send` is sent first."""
+
+    inter: int
+    port: int
+    address: Address | None = None
+    send: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +210,8 @@ class ServerSettings:
     #: ms in which a server that came up gets to its full weight; 0: at once
     slowstart: int = 0
     states: StateSettings = StateSettings()
+    #: None: no agent is asked
+    agent: AgentSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +401,8 @@ class ProxySettings:
     #: where all sessions go instead of to servers: `dispatch`, or, with 0.0.0.0 and port 0, where
     #: the client wanted to go (`option transparent`)
     direct: Address | None = None
+    #: the cookie that tells the server's address (`persist rdp-cookie`)
+    rdp_cookie: Expression | None = None
     #: lower case; tells a server its name in each request (`http-send-name-header`)
     name_header: bytes = b""
     timeouts: Timeouts = Timeouts()
@@ -393,6 +413,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: when a request is tried again (`retry-on`)
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None

@@ -25,10 +25,10 @@ _RETRY_S = 0.01
 
 
 def bind_all(
-    settings: Settings, old_pids: Sequence[int]
+    settings: Settings, old_pids: Sequence[int], nbthread: int
 ) -> tuple[list[BoundListener], list[runtime_socket.BoundSocket], list[str]]:
     """Listening sockets, runtime sockets, and what failed, in words."""
-    binding = _Binding(settings)
+    binding = _Binding(settings, nbthread)
     binding.try_all()
     if binding.in_use and old_pids:
         _signal(old_pids, signal.SIGTTOU)
@@ -59,13 +59,15 @@ def _signal(pids: Iterable[int], signum: int) -> None:
 class _Binding:
     """All `bind` lines; those that failed may be tried again."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, nbthread: int) -> None:
         self.reuse_port = "noreuseport" not in settings.global_.disabled_features
+        #: sockets, and the threads of each; None: all
         self.wanted = [
-            (proxy, bind)
+            (proxy, bind, threads)
             for proxy in settings.proxies
             if not proxy.disabled
             for bind in proxy.binds
+            for threads in self._shards(bind, nbthread)
         ]
         #: by position in `wanted`
         self.bound: dict[int, BoundListener] = {}
@@ -77,8 +79,15 @@ class _Binding:
         """Bind what is not bound yet."""
         self.failures.clear()
         self.in_use = False
-        for place, (proxy, bind) in enumerate(self.wanted):
+        for place, (proxy, bind, threads) in enumerate(self.wanted):
             if place in self.bound:
+                continue
+            if threads == ():
+                where = f"{bind.location.file}:{bind.location.line}"
+                self.failures[place] = (
+                    f"Proxy '{proxy.name}': 'thread' directive names threads that do not exist"
+                    f" ({bind.threads}) in 'bind {bind.address.text}' at [{where}]."
+                )
                 continue
             backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
             try:
@@ -91,7 +100,33 @@ class _Binding:
                 where = f"{bind.location.file}:{bind.location.line}"
                 self.failures[place] = f"Binding [{where}] for {kind} {proxy.name}: {e}"
             else:
-                self.bound[place] = BoundListener(proxy, bind, sock, backlog)
+                self.bound[place] = BoundListener(proxy, bind, sock, backlog, threads)
+
+    def _shards(self, bind: BindSettings, nbthread: int) -> list[tuple[int, ...] | None]:
+        """The threads of each socket of a `bind` line."""
+        threads = threads_of(bind.threads, nbthread)
+        count = min(bind.shards or nbthread, max(len(threads), 1))
+        if count == 1 or not self.reuse_port or bind.address.kind not in _INET:
+            return [threads if len(threads) < nbthread else None]
+        ends = [len(threads) * i // count for i in range(count + 1)]
+        return [threads[ends[i] : ends[i + 1]] for i in range(count)]
+
+
+#: addresses that several sockets can have
+_INET = (AddressKind.IPV4, AddressKind.IPV6)
+
+
+def threads_of(text: str, nbthread: int) -> tuple[int, ...]:
+    """The numbers, from 0, of the threads that a `thread` word means and that there are."""
+    match text:
+        case "all":
+            return tuple(range(nbthread))
+        case "odd":  # counted from 1
+            return tuple(range(0, nbthread, 2))
+        case "even":
+            return tuple(range(1, nbthread, 2))
+    first, _, last = text.partition("-")
+    return tuple(range(int(first) - 1, min(int(last), nbthread)))
 
 
 def _shared_descriptors(

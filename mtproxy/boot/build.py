@@ -47,7 +47,7 @@ from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
 from mtproxy.stream.listening import FrontListeners
-from mtproxy.stream.persistence import Persistence
+from mtproxy.stream.persistence import Persistence, RdpPersistence
 from mtproxy.stream.proxied import rules_expect_header
 from mtproxy.stream.room import FrontGate, FrontRoom, ListenerRoom, Room
 from mtproxy.stream.rules import SideRules
@@ -68,6 +68,8 @@ class BoundListener:
     sock: socket.socket
     #: what `listen` was asked for
     backlog: int = DEFAULT_BACKLOG
+    #: numbers of the threads that accept and serve its connections; None: all
+    threads: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -257,6 +259,10 @@ def _build_rules(ctx: ThreadContext, room: Room, shared: Shared) -> None:
                 backend = room.backends[proxy.name]
                 backend.sticking = Sticking(proxy.rules.stick, build, backend)
     for name, backend in room.backends.items():
+        cookie = backend.settings.rdp_cookie
+        if cookie is not None:
+            build = Build(shared.rules, backend.settings, ctx, room)
+            room.confs[name].rdp = RdpPersistence(backend, build.expression(cookie))
         rules = room.back_rules.get(name)
         if backend.settings.cookie is not None or (
             rules is not None and (rules.use_server or rules.persist)
@@ -380,6 +386,7 @@ class _Listening:
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,
+            threads=listener.threads,
         )
         room.acceptors.append(acceptor)
 
@@ -392,4 +399,5 @@ def announce_listeners(table: FdTable, shared: Shared, nbthread: int) -> None:
         max_accept = 1 << 20
     for number, listener in enumerate(shared.listeners):
         adopt = _Listening(shared, number, max_accept)
-        table.insert(listener.sock.fileno(), range(nbthread), adopt)
+        threads = range(nbthread) if listener.threads is None else listener.threads
+        table.insert(listener.sock.fileno(), threads, adopt)

@@ -46,7 +46,8 @@ class Limits:
 
 def fixed_descriptors(settings: Settings, nbthread: int) -> int:
     """Descriptors that are needed beside those of connections."""
-    listeners = sum(len(p.binds) for p in settings.proxies) + len(settings.global_.stats_sockets)
+    listeners = len(settings.global_.stats_sockets)
+    listeners += sum(bind.shards or nbthread for p in settings.proxies for bind in p.binds)
     checks = sum(1 for p in settings.proxies for s in p.servers if s.check is not None)
     # every thread opens each of them; rings are memory, and their servers are forwarded to once
     logs = [log for p in settings.proxies if not p.disabled for log in p.logs]

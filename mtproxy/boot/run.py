@@ -57,7 +57,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     for warning in found.warnings:
         tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
-    listeners, runtime_sockets, failures = binding.bind_all(settings, options.stop_pids)
+    listeners, runtime_sockets, failures = binding.bind_all(settings, options.stop_pids, nbthread)
     if failures:
         for failure in failures:
             tell("alert", failure)

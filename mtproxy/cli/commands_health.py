@@ -4,7 +4,10 @@ and `set_health`, `set_agent` for `set server`.
 
 from __future__ import annotations
 
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+import os
+
+from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.server import ServerState
@@ -29,6 +32,35 @@ def set_agent(cli: CliSession, server: ServerState, value: str) -> None:
     if value not in ("up", "down"):
         raise CliError("'set server <srv> agent' expects 'up' or 'down'.")
     transitions.set_health(server, cli.ctx, _HEALTHS[value], agent=True)
+
+
+def set_agent_target(cli: CliSession, server: ServerState, args: list[str]) -> None:
+    """`set server ... agent-addr ADDR [port PORT]`, `agent-port PORT`, `agent-send STRING`."""
+    what, value = args[0], args[1] if len(args) > 1 else ""
+    if what == "agent-send":
+        if not server.agent.enabled:
+            raise CliError("agent checks are not enabled on this server.")
+        transitions.change_agent(server, cli.ctx, send=os.fsencode(value))
+        return
+    if not value:
+        needs = "an address and optionally a port" if what == "agent-addr" else "a port"
+        raise CliError(f"set server <b>/<s> {what} requires {needs}.")
+    port = value if what == "agent-port" else args[3] if args[2:3] == ["port"] else None
+    if not server.agent.enabled:
+        raise CliError("agent checks are not enabled on this server", WARNING)
+    address = number = None
+    if what == "agent-addr":
+        try:
+            address = parse_address(value, {}, port=Port.FORBIDDEN, resolver=lambda *_: []).address
+        except AddressError:
+            raise CliError(f"invalid addr '{value}'", WARNING) from None
+    if port is not None:
+        if not (port.isascii() and port.isdigit()):
+            raise CliError("provided port is not an integer", WARNING)
+        number = int(port)
+        if number > 65535:
+            raise CliError("provided port is invalid", WARNING)
+    transitions.change_agent(server, cli.ctx, address=address, port=number)
 
 
 def _disable_health(cli: CliSession, args: list[str]) -> Answer:

@@ -6,16 +6,24 @@ Changes go through `proxy.transitions`, which locks, recounts the backend and lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import AddressKind
-from mtproxy.cli.commands_health import set_agent, set_health
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
+from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
+from mtproxy.proxy.addressing import change_address
+from mtproxy.proxy.adjust import change_weight
 from mtproxy.proxy.dns.servers import change_name
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.states import RMAINT
 from mtproxy.stats.runtime import ProxyRuntime
+from mtproxy.stream.listening import on_every_thread
+
+if TYPE_CHECKING:
+    from mtproxy.sched.context import ThreadContext
 
 STATE_VERSION = "1"
 STATE_HEADER = (
@@ -24,8 +32,6 @@ STATE_HEADER = (
     "srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord "
     "srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n"
 )
-
-MAX_WEIGHT = 256
 
 
 def _backends(cli: CliSession, args: list[str]) -> list[ProxyRuntime]:
@@ -56,6 +62,10 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
     check_address = check.address.host if check and check.address else "-"
     found, agent = server.check, server.agent
+    agent_address, agent_port = check_address, check_port
+    if agent.configured:
+        agent_address = server.agent_address.host if server.agent_address else check_address
+        agent_port = server.agent_port
     return (
         f"{proxy.settings.id} {proxy.name} {server.id} {server.name} {address} "
         f"{server.state} {server.admin} "
@@ -63,8 +73,7 @@ def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
         f"{found.status.number} {found.result} {found.health.value} {found.state_bits()} "
         f"{agent.state_bits()} "
         f"{int(proxy.settings.forced_id)} {int(settings.forced_id)} {server.hostname or '-'} "
-        # an agent, if there were one, would be at the address of the check
-        f"{port} {srv_name} 0 {check_port} {check_address} {check_address} {check_port}\n"
+        f"{port} {srv_name} 0 {check_port} {check_address} {agent_address} {agent_port}\n"
     )
 
 
@@ -115,7 +124,10 @@ def _enable(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
-_SET_USAGE = "usage: set server <backend>/<server> agent | fqdn | health | state | weight"
+_SET_USAGE = (
+    "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | "
+    "check-addr | check-port | fqdn | health | ssl | state | weight"
+)
 _FQDN = "set server <b>/<s> fqdn"
 
 
@@ -136,9 +148,67 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
             set_health(cli, server, value)
         case "agent":
             set_agent(cli, server, value)
+        case "addr":
+            return _set_address(cli, server, args[2:])
+        case "ssl":
+            raise CliError(
+                "'set server <srv> ssl' cannot be set.  default-server should define ssl settings"
+            )
+        case "agent-addr" | "agent-port" | "agent-send":
+            set_agent_target(cli, server, args[1:])
+        case "check-addr" | "check-port":
+            _refuse_check(server, what, value)
         case _:
             raise CliError(_SET_USAGE)
     return ""
+
+
+def _set_address(cli: CliSession, server: ServerState, words: list[str]) -> str:
+    """`addr <address> [port <port>]`; an address ends the want of one."""
+    if not words:
+        raise CliError("set server <b>/<s> addr requires an address and optionally a port.")
+    port = None
+    if len(words) > 1 and words[1] == "port":
+        port = words[2] if len(words) > 2 else ""
+    text = change_address(server, cli.ctx, words[0], port, "stats socket command")
+    transitions.clear_flag(server, cli.ctx, RMAINT)
+    return cli.severity_prefix(WARNING) + text + "\n"
+
+
+def _refuse_check(server: ServerState, what: str, value: str) -> None:
+    """Where health checks are made is as configured; HAProxy's words where there are none."""
+    if not value:
+        needed = "an address and optionally a port" if what == "check-addr" else "a port"
+        raise CliError(f"set server <b>/<s> {what} requires {needed}.")
+    if not server.check.configured:
+        raise CliError("health checks are not enabled on this server", WARNING)
+    raise CliError(f"Unsupported command: 'set server ... {what}' is not supported by mtproxy yet.")
+
+
+def _set_maxconn(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
+    server = find_server(cli, args)
+    if len(args) < 2 or not args[1]:
+        raise CliError("Require <maxconn>.")
+    if not args[1].isascii() or not args[1].isdigit():
+        begins = args[1][:1].isdigit()
+        raise CliError(
+            "Trailing garbage in maxconn string"
+            if begins
+            else "maxconn string empty or preceded by garbage"
+        )
+    maxconn = int(args[1][:9])
+    backend, limit = server.backend, server.limit
+    if limit is not None:
+        limit.queue.set_maxconn(limit, maxconn, cli.ctx.tid)
+    elif maxconn:
+        backend.set_limit(server, maxconn)
+
+        def adopt(ctx: ThreadContext) -> None:
+            side = ctx.room.backends[backend.name]
+            side.adopt_limit(server.position)
+
+        pool = cli.runtime.pool
+        yield Pause(lambda wake: on_every_thread(pool, adopt, wake, cli.ctx.tid), any_input=False)
 
 
 def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
@@ -150,7 +220,7 @@ def _set_state(cli: CliSession, server: ServerState, value: str) -> None:
         case "maint":
             transitions.set_maint(server, cli.ctx)
         case _:
-            raise CliError("'set server <srv> state' expects 'ready', 'drain' or 'maint'.")
+            raise CliError("'set server <srv> state' expects 'ready', 'drain' and 'maint'.")
 
 
 def _set_weight(cli: CliSession, args: list[str]) -> Answer:
@@ -161,26 +231,9 @@ def _set_weight(cli: CliSession, args: list[str]) -> Answer:
 
 def _change_weight(cli: CliSession, server: ServerState, text: str) -> None:
     """An absolute weight, or a percentage of the configured one."""
-    if not text:
-        raise CliError("Require <weight> or <weight%>.")
-    digits = text.removesuffix("%")
-    negative = digits.startswith("-")
-    digits = digits.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
-        raise CliError(f"'{text}' is no weight: a number, or a number and '%', is expected.")
-    if text.endswith("%"):
-        if negative:
-            raise CliError("Relative weight must be positive.")
-        weight = min(server.settings.weight * int(digits) // 100, MAX_WEIGHT)
-    else:
-        weight = int(digits)
-        if weight > MAX_WEIGHT or negative:
-            raise CliError("Absolute weight can only be between 0 and 256 inclusive.")
-    if weight and weight != server.settings.weight and not server.backend.balancer.dynamic:
-        raise CliError(
-            "Backend is using a static LB algorithm and only accepts weights '0%' and '100%'."
-        )
-    transitions.set_weight(server, cli.ctx, weight)
+    fault = change_weight(server, cli.ctx, text)
+    if fault:
+        raise CliError(fault)
 
 
 def _get_weight(cli: CliSession, args: list[str]) -> Answer:
@@ -224,6 +277,13 @@ COMMANDS: tuple[Command, ...] = (
         "change a server's state, weight or health",
         Level.ADMIN,
         _set_server,
+    ),
+    Command(
+        ("set", "maxconn", "server"),
+        "set maxconn server <bk>/<srv> <number>",
+        "limit the sessions of a server",
+        Level.ADMIN,
+        _set_maxconn,
     ),
     Command(
         ("set", "weight"),

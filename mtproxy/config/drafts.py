@@ -19,6 +19,7 @@ from mtproxy.base.ruleset import (
     Choice,
     Condition,
     CookieCapture,
+    Expression,
     Format,
     Inherited,
     ProxyRules,
@@ -31,6 +32,7 @@ from mtproxy.base.ruleset import (
 from mtproxy.base.settings import (
     Address,
     AddressKind,
+    AgentSettings,
     BalanceSettings,
     BindSettings,
     CheckSettings,
@@ -105,6 +107,11 @@ class ServerDraft:
     check_send_proxy: bool = False
     #: never changed in place: `default-server` and the servers after it share it
     states: StateSettings = field(default_factory=StateSettings)
+    agent_check: bool = False
+    agent_inter: int | None = None
+    agent_address: Address | None = None
+    agent_port: int | None = None
+    agent_send: str = ""
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
@@ -113,6 +120,17 @@ class ServerDraft:
     hash_key: str = "id"
     redir: str = ""
     slowstart: int = 0
+
+    def _agent(self) -> AgentSettings | None:
+        """Interval, address and port are those of the health check unless it has its own."""
+        if not self.agent_check:
+            return None
+        return AgentSettings(
+            self.agent_inter or self.inter or 2000,
+            self.agent_port or self.check_port or 0,
+            self.agent_address or self.check_address,
+            os.fsencode(self.agent_send),
+        )
 
     def _send_proxy(self) -> SendProxy | None:
         """As in HAProxy an option of version 2 alone has version 1 sent."""
@@ -187,6 +205,7 @@ class ServerDraft:
             cookie=os.fsencode(self.cookie),
             send_proxy=send_proxy,
             states=self.states,
+            agent=self._agent(),
             # a lower limit alone, or one that is not lower, is the limit
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
@@ -338,6 +357,7 @@ class ProxyDraft:
     #: what `dispatch` and `option transparent` come to, see `keywords_balance.check`
     direct: Address | None = None
     name_header: str = ""
+    rdp_cookie: Expression | None = None
     timeouts: dict[str, int] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
     forwardfor: ForwardFor | None = None
@@ -356,6 +376,7 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    retry_on: frozenset[str] = frozenset({"conn-failure"})
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -450,6 +471,7 @@ class ProxyDraft:
             balance=self.balance,
             balance_params=self.balance_params,
             direct=self.direct,
+            rdp_cookie=self.rdp_cookie,
             name_header=os.fsencode(self.name_header.lower()),
             timeouts=Timeouts(**self.timeouts),
             options=frozenset(self.options),
@@ -459,6 +481,7 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            retry_on=self.retry_on,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

@@ -97,7 +97,11 @@ def _plain(value: object) -> str:
     if isinstance(value, (frozenset, set)):
         return " ".join(str(element) for element in sorted(value))
     if isinstance(value, bytes):
-        return value.decode("latin-1")
+        return _one_line(value.decode("latin-1"))
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return _one_line(str(value))
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]

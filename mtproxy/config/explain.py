@@ -145,7 +145,7 @@ def _stats_socket(one: StatsSocket) -> str:
 
 _PROXY_KNOWN = frozenset({
     "name", "id", "kind", "mode", "binds", "servers", "default_backend", "balance", "timeouts",
-    "balance_params", "direct", "name_header",
+    "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
     "check_script",
@@ -317,17 +317,17 @@ def _address(address: Address) -> str:
 
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
-    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy",
+    "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy", "transparent",
 )  # fmt: skip
 _BIND_KNOWN = frozenset(name.replace("-", "_") for name in _BIND_VALUES) | {
-    "address", "mode", "tcp_ut", "level", "severity_output",
+    "address", "mode", "tcp_ut", "level", "severity_output", "threads", "shards",
 }  # fmt: skip
 _SERVER_KNOWN = frozenset({
     # a name is worked in: there is an address
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
@@ -351,6 +351,10 @@ def _bind_words(bind: BindSettings) -> list[str]:
         words += ["mode", f"{bind.mode:o}"]
     if bind.tcp_ut is not None:
         words += ["tcp-ut", duration(bind.tcp_ut)]
+    if bind.threads != "all":
+        words += ["thread", bind.threads]
+    if bind.shards != 1:
+        words += ["shards", str(bind.shards or "by-thread")]
     return words
 
 
@@ -426,6 +430,19 @@ def _server_words(server: ServerSettings) -> list[str]:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
             words += [name, value]
+    agent = server.agent
+    if agent is not None:
+        words += [
+            "agent-check",
+            "agent-port",
+            str(agent.port),
+            "agent-inter",
+            duration(agent.inter),
+        ]
+        if agent.address is not None:
+            words += ["agent-addr", _address(agent.address)]
+        if agent.send:
+            words += ["agent-send", text(agent.send)]
     words += ["rise", str(server.rise), "fall", str(server.fall)]
     check = server.check
     if check is not None:

@@ -30,6 +30,7 @@ from mtproxy.rules import points
 from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
+    from mtproxy.base.ruleset import Expression
     from mtproxy.base.settings import BalanceSettings, ProxySettings
     from mtproxy.config.context import Context
     from mtproxy.config.drafts import ProxyDraft
@@ -43,7 +44,9 @@ _LATER = ("log-hash", "log-sticky", "sticky")
 _FUNCTIONS = ("sdbm", "djb2", "wt6", "crc32", "none")
 #: what `mode tcp` knows nothing of
 _NEED_HTTP = frozenset({"uri", "url_param", "hdr"})
+#: what `balance` looks for, and `persist`
 _RDP_COOKIE = "mstshash"
+_RDP_PERSISTENCE = "msts"
 
 _is_token = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _split = re.compile(r"([^(]*)(?:\((.*))?").fullmatch
@@ -139,9 +142,28 @@ def _uri(st: Statement, params: BalanceSettings) -> BalanceSettings:
 
 
 def _rdp_cookie(ctx: Context, st: Statement, params: BalanceSettings, name: str) -> BalanceSettings:
-    words = ("balance", "rdp-cookie", f"rdp_cookie({name})")
+    return replace(params, name=os.fsencode(name), expression=_cookie_fetch(ctx, st, name))
+
+
+def _cookie_fetch(ctx: Context, st: Statement, name: str) -> Expression:
+    """What gives the value of an RDP cookie."""
+    words = (*st.words[:1], "rdp-cookie", f"rdp_cookie({name})")
     reader = reader_of(ctx, replace(st, words=words, columns=()), points.USE_SERVER, 2)
-    return replace(params, name=os.fsencode(name), expression=reader.expression(Type.BIN))
+    return reader.expression(Type.BIN)
+
+
+def _persist(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    word = st.required(1, "a method")
+    parts = _split(word)
+    assert parts is not None
+    choice("persist", parts[1], ("rdp-cookie",))
+    name = _RDP_PERSISTENCE
+    if parts[2] is not None:
+        name = parts[2].removesuffix(")")
+        if not name or not parts[2].endswith(")"):
+            raise ConfigError("'persist rdp-cookie' : missing cookie name", word=word)
+    ctx.proxy.rdp_cookie = _cookie_fetch(ctx, st, name)
 
 
 def _hash_type(ctx: Context, st: Statement) -> None:
@@ -251,6 +273,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
 
 def balance_words(proxy: ProxySettings) -> Iterator[list[str]]:
     """The statements that give these settings."""
+    if proxy.rdp_cookie is not None:
+        yield ["persist", proxy.rdp_cookie.text.replace("rdp_cookie", "rdp-cookie")]
     if proxy.name_header:
         yield ["http-send-name-header", proxy.name_header.decode("latin-1")]
     if proxy.direct is not None:
@@ -297,6 +321,7 @@ KEYWORDS: tuple[Keyword, ...] = (
         Support.NO_EFFECT,
         "a client has at most one idle connection to a server of its own",
     ),
+    Keyword("persist", BACK, _persist),
     Keyword("transparent", BACK, _transparent),
     Keyword("hash-type", BACK, _hash_type),
     Keyword("hash-balance-factor", BACK, _factor),

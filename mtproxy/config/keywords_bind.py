@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,16 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.config.context import Context
-from mtproxy.config.model import FRONT_ONLY, IN_GLOBAL, Args, Keyword, Statement, Support, time
+from mtproxy.config.model import (
+    FRONT_ONLY,
+    IN_GLOBAL,
+    Args,
+    Keyword,
+    Statement,
+    Support,
+    integer,
+    time,
+)
 from mtproxy.config.options import Option, read
 
 #: field of BindSettings -> value
@@ -108,6 +118,55 @@ def _proto(ctx: Context, args: Args, values: Values) -> None:
     values["proto"] = name
 
 
+#: as many threads as there may be
+_MOST_THREADS = 64
+_RANGE = re.compile(r"([0-9]{1,9})(?:(-)([0-9]{1,9})?)?")
+
+
+def _thread_set(name: str, text: str) -> str:
+    """`all`, `odd`, `even`, a number or a range."""
+    if text in ("all", "odd", "even"):
+        return text
+    found = _RANGE.fullmatch(text)
+    if found is not None:
+        first = int(found[1])
+        last = int(found[3]) if found[3] else _MOST_THREADS if found[2] else first
+        first, last = min(first, last), max(first, last)
+        if first >= 1 and last <= _MOST_THREADS:
+            return f"{first}-{last}"
+    raise ConfigError(
+        f"'{name}' : '{text}' is no valid number or range, 1 to {_MOST_THREADS}", word=text
+    )
+
+
+def _thread(ctx: Context, args: Args, values: Values) -> None:
+    text = args.value("a set of threads")
+    group, slash, threads = text.rpartition("/")
+    if slash and group != "1":
+        raise ConfigError(f"'thread' : there is one thread group, 1 (got '{text}')", word=text)
+    values["threads"] = _thread_set("thread", threads)
+
+
+def _process(ctx: Context, args: Args, values: Values) -> None:
+    """The old way: process 1, which is all there is, and perhaps threads."""
+    text = args.value("a process")
+    process, slash, threads = text.partition("/")
+    if process not in ("all", "odd", "even", "1", "1-1"):
+        raise ConfigError(f"'process' : there is one process, 1 (got '{text}')", word=text)
+    if slash:
+        values["threads"] = _thread_set("process", threads)
+
+
+def _shards(ctx: Context, args: Args, values: Values) -> None:
+    text = args.value("a number")
+    if text == "by-thread":
+        values["shards"] = 0
+    elif text == "by-group":
+        values["shards"] = 1  # there is one
+    else:
+        values["shards"] = integer("shards", text, 1, _MOST_THREADS)
+
+
 def _nice(ctx: Context, args: Args, values: Values) -> None:
     args.integer(-1024, 1024)
 
@@ -133,9 +192,13 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("mode", _mode),
     BindOption("mss", _mss),
     BindOption("name", _text("name")),
+    BindOption("process", _process),
     BindOption("severity-output", _severity_output),
+    BindOption("shards", _shards),
     BindOption("tcp-ut", _tcp_ut),
     BindOption("tfo", _set("tfo")),
+    BindOption("thread", _thread),
+    BindOption("transparent", _set("transparent")),
     BindOption("uid", _number("uid", 0)),
     BindOption("user", _user),
     BindOption("v4v6", _set("v4v6")),
@@ -152,14 +215,10 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
     BindOption("label", None, Support.LATER, "listener labels", 1),
     BindOption("namespace", None, Support.LATER, "network namespaces", 1),
     BindOption("nbconn", None, Support.LATER, "reverse HTTP", 1),
-    BindOption("process", None, Support.LATER, "binding of listeners to threads", 1),
     BindOption("quic-cc-algo", None, Support.LATER, "QUIC", 1),
     BindOption("quic-force-retry", None, Support.LATER, "QUIC"),
     BindOption("quic-socket", None, Support.LATER, "QUIC", 1),
-    BindOption("shards", None, Support.LATER, "sharding of listeners", 1),
     BindOption("tcp-md5sig", None, Support.LATER, "TCP MD5 signatures", 1),
-    BindOption("thread", None, Support.LATER, "binding of listeners to threads", 1),
-    BindOption("transparent", None, Support.LATER, "transparent proxying"),
     _tls("allow-0rtt"),
     _tls("alpn", 1),
     _tls("ca-file", 1),

@@ -66,6 +66,13 @@ _STATUSES = {
 # --- words that several steps have
 
 
+def _reader(ctx: Context, st: Statement, title: str) -> RuleReader:
+    """A reader of the words behind the first two. Whatever the proxy's mode is, a check sees bytes
+    as they come.
+    """
+    return replace(reader_of(ctx, st, points.CHECK, 2, title), mode="tcp")
+
+
 def _format(reader: RuleReader, text: str) -> Format:
     return parse_format(reader, text, reader.point, flags=PLAIN)
 
@@ -429,7 +436,7 @@ def _step(
 ) -> Step:
     known = ("comment", "connect", *sends, "expect")
     word = st.required(1, "a keyword")
-    reader = reader_of(ctx, st, points.CHECK, 2, f"{name} {word}")
+    reader = _reader(ctx, st, f"{name} {word}")
     checks = ctx.proxy.checks
     step: Step
     if word == "comment":
@@ -504,7 +511,7 @@ def _httpchk(ctx: Context, st: Statement) -> None:
             "'option httpchk' : hiding headers or body at the end of the version string is"
             " deprecated. Please, consider to use 'http-check send' directive instead.",
         )
-    reader = reader_of(ctx, st, points.CHECK, 2, "option httpchk")
+    reader = _reader(ctx, st, "option httpchk")
     headers: list[tuple[bytes, Format]] = []
     for line in lines.split("\r\n") if lines else ():
         name, colon, value = line.partition(":")
@@ -529,7 +536,7 @@ def _protocol_option(name: str) -> Parser:
 
     def parse(ctx: Context, st: Statement) -> None:
         script = checkprotocols.SCRIPTS[name](st)
-        reader = reader_of(ctx, st, points.CHECK, 2, f"option {name}")
+        reader = _reader(ctx, st, f"option {name}")
         steps: list[Step] = []
         for index, words in enumerate(script.rules):
             if isinstance(words, ExpectStep):

@@ -76,6 +76,53 @@ def _maxconn(ctx: Context, st: Statement) -> None:
     ctx.proxy.maxconn = integer("maxconn", st.required(1, "a number"), 0) or None
 
 
+#: `retry-on`: statuses, and what else may go wrong
+_RETRY_STATUSES = (
+    "401",
+    "403",
+    "404",
+    "408",
+    "421",
+    "425",
+    "429",
+    "500",
+    "501",
+    "502",
+    "503",
+    "504",
+)
+_RETRY_WORDS = (
+    *_RETRY_STATUSES,
+    "conn-failure",
+    "empty-response",
+    "junk-response",
+    "response-timeout",
+    "0rtt-rejected",
+)
+_RETRYABLE = frozenset(_RETRY_WORDS[len(_RETRY_STATUSES) :]) | {"500", "502", "503", "504"}
+
+
+def _retry_on(ctx: Context, st: Statement) -> None:
+    st.required(1, "at least one keyword")
+    words = st.words[1:]
+    chosen: frozenset[str] = frozenset()
+    for word in words:
+        if word == "none":
+            if len(words) > 1:
+                raise ConfigError("'retry-on' : 'none' is only usable alone", word=word)
+        elif word == "all-retryable-errors":
+            chosen |= _RETRYABLE
+        elif word in _RETRY_WORDS:
+            chosen |= {word}
+        else:
+            raise ConfigError(
+                f"'retry-on' : unknown keyword '{word}'",
+                word=word,
+                suggestion=nearest(word, (*_RETRY_WORDS, "all-retryable-errors", "none")),
+            )
+    ctx.proxy.retry_on = chosen
+
+
 def _fullconn(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     # Zero stands for the default.
@@ -181,15 +228,10 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
     Keyword("fullconn", BACK, _fullconn),
+    Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),
     Keyword("id", PROXY_ONLY, _id),
-    Keyword(
-        "description",
-        PROXY_ONLY,
-        _description,
-        Support.NO_EFFECT,
-        "stands on the statistics page only, which is not there yet",
-    ),
+    Keyword("description", PROXY_ONLY, _description),
     Keyword("disabled", PROXY, _disabled),
     Keyword("enabled", PROXY, _enabled),
     Keyword("http-reuse", BACK, _http_reuse),

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, ServerDraft
@@ -38,6 +40,7 @@ def _track(ctx: Context, args: Args, draft: ServerDraft) -> None:
 def check_tracks(ctx: Context, proxy: ProxyDraft) -> None:
     """What the servers of a backend track has to exist, to be checked, and to end somewhere."""
     for server in proxy.servers:
+        check_agent(ctx, f"server {proxy.name}/{server.name}", server)
         if server.states.track:
             _check_track(ctx, proxy, server)
 
@@ -69,7 +72,7 @@ def _check_track(ctx: Context, proxy: ProxyDraft, server: ServerDraft) -> None:
         return
     other, tracked = found
     path = f"{other.name}/{tracked.name}"
-    if not (tracked.check or tracked.states.track):
+    if not (tracked.check or tracked.agent_check or tracked.states.track):
         refuse(f"unable to use {path} for tracking as it has neither a check nor an agent")
         return
     seen = [server]
@@ -100,9 +103,55 @@ def find_tracked(
     return None
 
 
+def _agent(value: bool) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        draft.agent_check = value
+
+    return apply
+
+
+def _agent_inter(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.agent_inter = args.time()
+    if not draft.agent_inter:
+        raise ConfigError(f"'{args.name}' : invalid value 0, a positive time is expected")
+
+
+def _agent_address(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    text = args.value("an address")
+    try:
+        found = parse_address(text, ctx.environ, port=Port.OPTIONAL, resolver=ctx.resolver)
+    except AddressError as error:
+        raise ConfigError(f"'{args.name}' : {error}", word=text) from None
+    draft.agent_address = found.address
+
+
+def _agent_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.agent_port = args.integer(0, 65535) or None
+
+
+def _agent_send(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.agent_send = args.value("a string")
+
+
+def check_agent(ctx: Context, title: str, server: ServerDraft) -> None:
+    """An agent has to have a port: the service's own is not its."""
+    if server.agent_check and not (server.agent_port or server.check_port):
+        ctx.diagnostics.alert(
+            f"'{title}' : 'agent-check' needs the port of the agent: set 'agent-port'",
+            server.location,
+            word="agent-check",
+        )
+
+
 STATE_OPTIONS: tuple[StateOption, ...] = (
+    StateOption("agent-addr", _agent_address, arguments=1),
+    StateOption("agent-check", _agent(True)),
+    StateOption("agent-inter", _agent_inter, arguments=1),
+    StateOption("agent-port", _agent_port, arguments=1),
+    StateOption("agent-send", _agent_send, arguments=1),
     StateOption(
         "init-state", _choice("init_state", "up", "fully-up", "down", "fully-down"), arguments=1
     ),
+    StateOption("no-agent-check", _agent(False)),
     StateOption("track", _track, arguments=1),
 )

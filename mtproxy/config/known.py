@@ -115,10 +115,8 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
-    (BACK, "persist", "persistence"),
     (PROXY, "quic-initial", "QUIC"),
     (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "retry-on", "retries of requests"),
     (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

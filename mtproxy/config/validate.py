@@ -328,6 +328,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
+    if proxy.is_backend and not proxy.retry_on <= {"conn-failure"}:
+        ignored.append("retry-on")
     if proxy.stats is not None:
         ignored.append("stats")
         proxy.stats = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mtproxy.base.report import say
@@ -23,7 +23,7 @@ from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Tasklet
 
 if TYPE_CHECKING:
-    from mtproxy.sched.context import ThreadContext
+    from mtproxy.sched.context import ThreadContext, ThreadShared
 
 _EXCLUSIVE = 1 << 28  # EPOLLEXCLUSIVE
 #: errors of accept() that concern the one connection, not the listener
@@ -83,8 +83,8 @@ class Acceptor:
         "paused",
         "ready",
         "registered",
+        "shareds",
         "sock",
-        "spread",
         "start",
         "tasklet",
     )
@@ -98,14 +98,21 @@ class Acceptor:
         max_accept: int = 16,
         *,
         spread: bool = True,
+        threads: Sequence[int] | None = None,
     ) -> None:
+        """`threads` are those that serve its connections, None: all; without `spread` they stay on
+        this thread.
+        """
         self.ctx = ctx
         self.sock = sock
         self.start = start
         self.gate = gate
         self.max_accept = max_accept
-        #: False: connections stay on this thread
-        self.spread = spread
+        #: the threads that connections are shared out to
+        self.shareds: Sequence[ThreadShared] = ()
+        if spread:
+            everyone = ctx.pool.shareds
+            self.shareds = everyone if threads is None else [everyone[tid] for tid in threads]
         self.ready = 0
         self.paused = False
         #: paused by hand: does not come back by itself
@@ -163,7 +170,7 @@ class Acceptor:
     def _accept(self, count: int) -> bool:
         """Take up to `count` connections; whether there may be more."""
         ctx = self.ctx
-        shareds = ctx.pool.shareds if self.spread else ()
+        shareds = self.shareds
         mine = ctx.shared
         for _ in range(count):
             if not self.gate.admit():

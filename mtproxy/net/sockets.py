@@ -23,6 +23,8 @@ _IP_BIND_ADDRESS_NO_PORT = 24
 _TCP_FASTOPEN_CONNECT = 30
 _TCP_REPAIR = 19
 _IPV6_UNICAST_HOPS = 16
+_IP_TRANSPARENT = 19
+_IPV6_TRANSPARENT = 75
 #: SO_LINGER for a close that resets
 LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -86,6 +88,8 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
                         socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
                     )
                 _tcp_options(sock, bind)
+                if bind.transparent:
+                    _make_transparent(sock)
                 # SO_REUSEPORT lets a new process take over from an old one; a foreign owner of
                 # the port is still refused by the kernel unless it set the option as well.
                 sock.bind(where)
@@ -135,6 +139,14 @@ def _tcp_options(sock: socket.socket, bind: BindSettings) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 1000)
     if bind.tcp_ut:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, bind.tcp_ut)
+
+
+def _make_transparent(sock: socket.socket) -> None:
+    """Accept connections to addresses of other hosts, too; a privilege. Raises OSError."""
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_TRANSPARENT, 1)
+    else:
+        sock.setsockopt(socket.IPPROTO_IP, _IP_TRANSPARENT, 1)
 
 
 def _bind_unix(sock: socket.socket, bind: BindSettings, where: SockAddr) -> None:

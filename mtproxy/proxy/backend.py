@@ -97,7 +97,8 @@ class BackendShared:
         #: None: no server has a limit
         self.queue: BackendQueue | None = None
         for server in self.servers:
-            if server.settings.maxconn:
+            if server.settings.maxconn or server.settings.agent is not None:
+                # an agent may give one that has none its limit
                 self.set_limit(server, server.settings.maxconn, server.settings.minconn)
         size = len(self.servers)
         self.balancer: Balancer = make_balancer(settings, self.lock)
@@ -200,7 +201,7 @@ class BackendShared:
             self.lock.drop(ctx.tid)
         state = ServerState(settings, self, position, ctx.now)
         state.begin_in_maintenance()
-        if settings.maxconn:
+        if settings.maxconn or settings.agent is not None:
             self.set_limit(state, settings.maxconn, settings.minconn)
         return state
 

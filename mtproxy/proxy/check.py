@@ -18,16 +18,17 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.settings import SendProxy
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
-from mtproxy.net.sockets import bind_source, peer_text, sockaddr
+from mtproxy.net.sockets import LINGER_RESET, bind_source, peer_text, sockaddr
+from mtproxy.proxy.agent import AgentCheck
 from mtproxy.proxy.checks.outcome import Outcome, local_failure
-from mtproxy.proxy.checks.run import Run
+from mtproxy.proxy.checks.run import UNDER_WAY, Run
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
@@ -178,6 +179,11 @@ class Check:
                 bind_source(sock, self.source)
             error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
+                # on this machine a connection is there as soon as it was asked for
+                error = sock.connect_ex(where)
+                if error == errno.EISCONN:
+                    error = 0
+            if error in UNDER_WAY:
                 task = Task(ctx, self._step, "check")
                 self._connection = Connection(ctx, sock, task, ready=0)
                 self._task = task
@@ -186,6 +192,8 @@ class Check:
             if error:
                 raise OSError(error, os.strerror(error))
             self.greet(sock)
+            if self._family != socket.AF_UNIX:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
         except OSError:
             sock.close()
             raise
@@ -240,22 +248,19 @@ class Check:
 def start_checks(
     backends: Iterable[BackendShared],
     settings: GlobalSettings,
-    wait_queue: WaitQueueBase[Check],
+    wait_queue: WaitQueueBase[Any],
     now: int,
     tid: int,
-) -> list[Check]:
-    """Queue the first check of every checked server, spread over the smallest interval.
+) -> list[Check | AgentCheck]:
+    """Queue the first check of every server, and that of its agent, spread over the smallest
+    interval.
 
     Check number i of n starts i/n of an interval after `now`: the shortest interval of at least
     SPREAD_THRESHOLD ms, or the server's own if that is longer, at most `max-spread-checks` (manual
     3.2; verified against 2.6). Called once, before or after the threads start.
     """
-    checks = [
-        Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
-        for backend in backends
-        for server in backend.servers
-        if server.settings.check is not None
-    ]
+    servers = [server for backend in backends for server in backend.servers]
+    checks = [check for server in servers for check in _of(server, settings)]
     shortest = min((i for c in checks if (i := c.interval()) >= SPREAD_THRESHOLD), default=0)
     for number, check in enumerate(checks):
         spread = max(shortest, check.interval())
@@ -265,8 +270,15 @@ def start_checks(
     return checks
 
 
+def _of(server: ServerState, settings: GlobalSettings) -> Iterator[Check | AgentCheck]:
+    """The health check and the agent check of a server."""
+    if server.settings.check is not None:
+        yield Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+    if server.settings.agent is not None:
+        yield AgentCheck(server, settings.spread_checks)
+
+
 def start_check(server: ServerState, settings: GlobalSettings, ctx: ThreadContext) -> None:
     """Queue the first check of a server that was added at run time, if it is checked."""
-    if server.settings.check is not None:
-        check = Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+    for check in _of(server, settings):
         ctx.pool.wait_queue.queue(check, ctx.now, ctx.tid)

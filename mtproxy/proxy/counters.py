@@ -11,6 +11,7 @@ Names are HAProxy's. `http_rsp[0]` counts statuses outside 1xx..5xx, `http_rsp[n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 #: calls over which q_time, c_time, d_time and t_time are averaged (HAProxy: TIME_STATS_SAMPLES)
 AVERAGE_SAMPLES = 1024
@@ -243,6 +244,16 @@ class ServerCounters(_BackendSide):
     failed_hana: int
 
 
+#: what a backend has of its servers: the sums, and the highest of its own and theirs
+_SUMS = (
+    "bytes_in", "bytes_out", "unbalanced", "timed", "cum_sess", "reuse", "spliced_in",
+    "spliced_out",
+)  # fmt: skip
+_HIGHEST = ("last_tick", "qtime_max", "ctime_max", "dtime_max", "ttime_max")
+_read_sums = attrgetter(*_SUMS)
+_read_highest = attrgetter(*_HIGHEST)
+
+
 def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> BackendCounters:
     """One thread's backend with its servers: for what a transaction counts once, on its server.
 
@@ -253,32 +264,29 @@ def combined(own: BackendCounters, servers: Iterable[ServerCounters]) -> Backend
     for name in out.names():
         setattr(out, name, getattr(own, name))
     out.http_rsp = list(own.http_rsp)
-    parts: list[_BackendSide] = [own, *servers]
-    out.unbalanced += own.cum_sess
-    for server in parts[1:]:
-        out.bytes_in += server.bytes_in
-        out.bytes_out += server.bytes_out
-        out.to_servers += server.bytes_in
-        out.from_servers += server.bytes_out
-        out.unbalanced += server.unbalanced
-        out.timed += server.timed
-        out.cum_sess += server.cum_sess
-        out.reuse += server.reuse
-        out.spliced_in += server.spliced_in
-        out.spliced_out += server.spliced_out
-        out.last_tick = max(out.last_tick, server.last_tick)
-        out.qtime_max = max(out.qtime_max, server.qtime_max)
-        out.ctime_max = max(out.ctime_max, server.ctime_max)
-        out.dtime_max = max(out.dtime_max, server.dtime_max)
-        out.ttime_max = max(out.ttime_max, server.ttime_max)
-        out.http_rsp = [a + b for a, b in zip(out.http_rsp, server.http_rsp, strict=True)]
+    listed = list(servers)
+    if not listed:
+        return out
+    # column by column: there may be thousands of servers
+    sums = zip(*map(_read_sums, listed), strict=True)
+    for name, column in zip(_SUMS, sums, strict=True):
+        setattr(out, name, getattr(out, name) + sum(column))
+    out.to_servers += sum([server.bytes_in for server in listed])
+    out.from_servers += sum([server.bytes_out for server in listed])
+    maxima = zip(*map(_read_highest, listed), strict=True)
+    for name, column in zip(_HIGHEST, maxima, strict=True):
+        setattr(out, name, max(getattr(out, name), *column))
+    responses = zip(out.http_rsp, *[server.http_rsp for server in listed], strict=True)
+    out.http_rsp = list(map(sum, responses))
     if out.timed:
         window = min(out.timed, AVERAGE_SAMPLES)
+        parts: list[_BackendSide] = [part for part in (own, *listed) if part.timed]
         for name in ("q_time", "c_time", "d_time", "t_time"):
             weighted = sum(
-                getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
-                for part in parts
-                if part.timed
+                [
+                    getattr(part, name) * part.timed // min(part.timed, AVERAGE_SAMPLES)
+                    for part in parts
+                ]
             )
             setattr(out, name, weighted * window // out.timed)
     return out

@@ -22,6 +22,8 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.clock import monotonic_ms
+from mtproxy.proxy.slowstart import limited
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock
 
@@ -152,7 +154,7 @@ class ServerLimit:
         "served",
         "server",
         "waiting",
-        "warming",
+        "warms_up",
     )
 
     def __init__(
@@ -167,8 +169,8 @@ class ServerLimit:
         self.maxqueue = server.settings.maxqueue
         self.served = 0
         self.waiting = Waiting()
-        #: percentage of the limit that holds while the server warms up (`slowstart`)
-        self.warming: Callable[[], int] | None = None
+        #: less is served while it warms up
+        self.warms_up = bool(server.settings.slowstart)
 
     def most(self) -> int:
         """How many may be served now."""
@@ -180,8 +182,8 @@ class ServerLimit:
             load, full = backend.sessions(), backend.fullconn
             if load < full:
                 most = max(self.minconn, load * most // full)
-        if self.warming is not None:
-            most = max(1, most * self.warming() // 100)
+        if self.warms_up:
+            most = limited(self.server, most, monotonic_ms())
         return most
 
     @property
@@ -200,9 +202,7 @@ class ServerLimit:
         lock = self.queue.lock
         lock.take(tid)
         free = not self.waiting.length and self.served < (
-            self.maxconn
-            if 0 < self.maxconn == self.minconn and self.warming is None
-            else self.most()
+            self.maxconn if 0 < self.maxconn == self.minconn and not self.warms_up else self.most()
         )
         if free:
             self.served += 1
@@ -324,9 +324,10 @@ class BackendQueue:
                 break
             place = pend.place
             assert place is not None
+            # first what it got: its thread looks at `place` without the lock
+            pend.target = server
             place.remove(pend)
             place.served += 1
-            pend.target = server
             limit.served += 1
             woken.append(pend)
         if limit.served < limit.most():
@@ -346,8 +347,8 @@ class BackendQueue:
             woken = []
             if self.backend.elects(server):
                 while (pend := self.waiting.first()) is not None:
-                    self.waiting.remove(pend)
                     pend.target = server
+                    self.waiting.remove(pend)
                     woken.append(pend)
         self.freed += 1
         self.lock.drop(tid)
@@ -366,8 +367,8 @@ class BackendQueue:
         self.lock.take(tid)
         for pend in limit.waiting:
             if not pend.bound:
-                limit.waiting.remove(pend)
                 pend.moved = True
+                limit.waiting.remove(pend)
                 woken.append(pend)
         self.lock.drop(tid)
         for pend in woken:
@@ -389,7 +390,7 @@ class BackendQueue:
         for limit in self.limits:
             limit.waiting._check()
             assert limit.served >= 0
-            if limit.minconn == limit.maxconn and limit.warming is None:
+            if limit.minconn == limit.maxconn and not limit.warms_up:
                 room = limit.served < limit.most()
                 assert not (room and limit.waiting.length), "a slot is free while somebody waits"
                 if self.backend.elects(limit.server):

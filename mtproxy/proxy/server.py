@@ -61,6 +61,9 @@ class ServerState:
         "address",
         "admin",
         "agent",
+        "agent_address",
+        "agent_port",
+        "agent_send",
         "backend",
         "check",
         "down_ms",
@@ -117,7 +120,12 @@ class ServerState:
             start=settings.states.init_state,
         )
         #: the agent check, likewise
-        self.agent = CheckState(1, 1, configured=False, is_agent=True)
+        agent = settings.agent
+        self.agent = CheckState(1, 1, configured=agent is not None, is_agent=True)
+        #: where the agent is, and what it is sent; the operator may change both
+        self.agent_address = None if agent is None else agent.address
+        self.agent_port = 0 if agent is None else agent.port
+        self.agent_send = b"" if agent is None else agent.send
         if settings.disabled:
             self.admin |= CMAINT | FMAINT
             self.check.paused = True

@@ -82,5 +82,8 @@ class Warmup:
         if ctx.now - self._since >= server.settings.slowstart:
             self._finish(server, ctx)
             return
-        server.backend.update(server, ctx)
+        backend = server.backend
+        backend.update(server, ctx)
+        if backend.queue is not None:
+            backend.queue.settle(server, ctx.tid)
         self.queue(ctx)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE
 from mtproxy.proxy.checkstate import CheckState
-from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, PASSED, UNKNOWN, CheckStatus
+from mtproxy.proxy.checkstatus import CONDITIONAL, FAILED, NEUTRAL, PASSED, UNKNOWN, CheckStatus
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.slowstart import Warmup
 from mtproxy.proxy.states import (
@@ -32,6 +32,7 @@ from mtproxy.proxy.states import (
 )
 
 if TYPE_CHECKING:
+    from mtproxy.base.settings import Address
     from mtproxy.sched.context import ThreadContext
 
 #: longest description of a check's result that is kept, in characters
@@ -119,7 +120,7 @@ def report_check(
         if status.result != UNKNOWN:
             check.result = status.result
         moved = _count(server, check, status)
-        if log_checks and (moved or status is not before):
+        if log_checks and status.result != NEUTRAL and (moved or status is not before):
             message = _check_message(server, check)
         change = _begin(server)
         _conclude(server, ctx, check, change, "" if log_checks or server.track else check.outcome())
@@ -215,6 +216,33 @@ def set_health(
     finally:
         server.lock.drop(ctx.tid)
     _follow_up(server, ctx, change)
+
+
+def force_agent(server: ServerState, ctx: ThreadContext, *, up: bool) -> None:
+    """What the agent said of the server's health; `report_check` then does what follows."""
+    server.lock.take(ctx.tid)
+    health = server.agent.health
+    health.value = health.top if up else 0
+    server.lock.drop(ctx.tid)
+
+
+def change_agent(
+    server: ServerState,
+    ctx: ThreadContext,
+    *,
+    address: Address | None = None,
+    port: int | None = None,
+    send: bytes | None = None,
+) -> None:
+    """Another place of the agent, or what it is sent; None: as before."""
+    server.lock.take(ctx.tid)
+    if address is not None:
+        server.agent_address = address
+    if port is not None:
+        server.agent_port = port
+    if send is not None:
+        server.agent_send = send
+    server.lock.drop(ctx.tid)
 
 
 def set_maint(server: ServerState, ctx: ThreadContext) -> None:

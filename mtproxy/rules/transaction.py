@@ -57,6 +57,8 @@ class Transaction:
     nice = 0
     priority_class = 0
     priority_offset = 0
+    #: `disable-l7-retry`
+    no_retry = False
     #: `set-log-level`: a syslog level, -1 for "silent", None: as configured
     log_level: int | None = None
     #: the last final rule, for last_rule_file and last_rule_line

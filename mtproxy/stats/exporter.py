@@ -194,10 +194,6 @@ class _Part:
     rows: Sequence[Row]
     #: of each row, without the closing brace
     labels: Sequence[str]
-    #: the rows before these, all of the kind and their labels
-    start: int
-    every: Sequence[Row]
-    every_label: Sequence[str]
 
 
 def _families(runtime: Runtime, kind: str, scope: str, rows: Sequence[Row]) -> Iterator[str]:
@@ -208,18 +204,19 @@ def _families(runtime: Runtime, kind: str, scope: str, rows: Sequence[Row]) -> I
             continue
         name = f"haproxy_{scope}_{metric.name}"
         head = _head(name, metric)
-        make = _MAKERS.get(metric.field)
-        for start in range(0, len(rows), _LINES):
-            some = rows[start : start + _LINES]
-            own = labels[start : start + _LINES]
-            if make is not None:
-                part = _Part(runtime, name, kind, some, own, start, rows, labels)
-                text = "".join(make(part))
-            else:
-                text = _samples(name, metric.field, some, own)
-            if text:
-                yield head + text
-                head = ""
+        # classes of statuses stand one after the other, each for all rows
+        makers = _RESPONSES if metric.field == "hrsp" else (_MAKERS.get(metric.field),)
+        for make in makers:
+            for start in range(0, len(rows), _LINES):
+                some = rows[start : start + _LINES]
+                own = labels[start : start + _LINES]
+                if make is None:
+                    text = _samples(name, metric.field, some, own)
+                else:
+                    text = "".join(make(_Part(runtime, name, kind, some, own)))
+                if text:
+                    yield head + text
+                    head = ""
 
 
 def _labels(kind: str, row: Row) -> str:
@@ -258,18 +255,20 @@ def _samples(name: str, field: str, rows: Sequence[Row], labels: Sequence[str]) 
 type _Make = Callable[[_Part], Iterator[str]]
 
 
-def _responses(part: _Part) -> Iterator[str]:
-    """By class of status. The classes stand one after the other, each for all rows, as in HAProxy:
-    all of them come with the first rows.
-    """
-    if part.start:
-        return
-    for code in _CODES:
-        field = f"hrsp_{code}"
-        for label, row in zip(part.every_label, part.every, strict=True):
+def _responses(code: str) -> _Make:
+    """Responses with a class of statuses."""
+    field = f"hrsp_{code}"
+
+    def make(part: _Part) -> Iterator[str]:
+        for label, row in zip(part.labels, part.rows, strict=True):
             value = row.values.get(field)
             if value is not None:
                 yield f'{part.name}{label},code="{code}"}} {value}\n'
+
+    return make
+
+
+_RESPONSES: Final = tuple(_responses(code) for code in _CODES)
 
 
 def _states(part: _Part) -> Iterator[str]:
@@ -329,7 +328,6 @@ def _with_servers(part: _Part) -> Iterator[tuple[Sequence[ServerState], str]]:
 
 
 _MAKERS: Final[dict[str, _Make]] = {
-    "hrsp": _responses,
     "status": _states,
     "check_status": _check_states,
     "check_code": _check_codes,

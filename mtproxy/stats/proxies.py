@@ -289,6 +289,11 @@ def server_row(
         "ssl_failed_handshake": 0,
     }
     values |= _backend_side(runtime, key, t, sets, http)
+    limit = state.limit
+    if limit is not None and limit.maxconn:
+        values["slim"] = limit.maxconn
+    if limit is not None and limit.maxqueue:
+        values["qlimit"] = limit.maxqueue
     percent = throttle(state, now)
     if percent is not None:
         values["throttle"] = percent
@@ -304,6 +309,19 @@ def server_row(
             values["qlimit"] = limit.maxqueue
     if state.settings.pool_max_conn >= 0:
         values["src_ilim"] = state.settings.pool_max_conn
+    agent = state.agent
+    if agent.active:
+        values |= {
+            "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
+            "agent_duration": max(agent.duration, 0),
+            "agent_desc": agent.status.description,
+            "last_agt": agent.info,
+            "agent_rise": agent.health.rise,
+            "agent_fall": agent.health.fall,
+            "agent_health": agent.health.value,
+        }
+        if agent.status.has_code:
+            values["agent_code"] = agent.code
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check
@@ -381,10 +399,7 @@ def _backend_side(
         "cli_abrt": t.cli_aborts,
         "srv_abrt": t.srv_aborts,
         "lastsess": (monotonic_ms() - t.last_tick) // 1000 if t.last_tick else -1,
-        "qtime": _average(sets, "q_time"),
-        "ctime": _average(sets, "c_time"),
-        "rtime": _average(sets, "d_time"),
-        "ttime": _average(sets, "t_time"),
+        **_averages(sets),
         "wrew": t.failed_rewrites,
         "connect": t.connect,
         "reuse": t.reuse,
@@ -400,11 +415,20 @@ def _backend_side(
     return values
 
 
-def _average(sets: Sequence[BackendCounters] | Sequence[ServerCounters], name: str) -> int:
-    """The average time over the last 1024 transactions of each thread, in ms, rounded up."""
-    samples = sum(min(c.timed, AVERAGE_SAMPLES) for c in sets)
-    total: int = sum(getattr(c, name) for c in sets)
-    return -(-total // samples) if samples else 0
+#: column -> the sliding sum that it is the average of
+_AVERAGES = {"qtime": "q_time", "ctime": "c_time", "rtime": "d_time", "ttime": "t_time"}
+_NO_AVERAGES = dict.fromkeys(_AVERAGES, 0)
+
+
+def _averages(sets: Sequence[BackendCounters] | Sequence[ServerCounters]) -> dict[str, int]:
+    """Average times over the last 1024 transactions of each thread, in ms, rounded up."""
+    samples = sum([min(c.timed, AVERAGE_SAMPLES) for c in sets])
+    if not samples:
+        return _NO_AVERAGES
+    return {
+        column: -(-sum([getattr(c, name) for c in sets]) // samples)
+        for column, name in _AVERAGES.items()
+    }
 
 
 def _responses(t: Totals) -> dict[str, Value]:

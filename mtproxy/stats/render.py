@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from mtproxy.stats.fields import (
     BACKEND_TAGS,
@@ -58,12 +59,23 @@ def csv_cell(value: Value | None) -> str:
     return text
 
 
+#: the columns in their order; None: the one that separates those of modules
+_CSV_NAMES: tuple[str | None, ...] = (
+    *(field.name for field in CORE),
+    None,
+    *(field.name for field in MODULES),
+)
+
+
 def csv_line(row: Row) -> str:
     """One row, every cell followed by a comma, without newline."""
     get = row.values.get
-    core = "".join(f"{csv_cell(get(f.name))}," for f in CORE)
-    modules = "".join(f"{csv_cell(get(f.name))}," for f in MODULES)
-    return f"{core}-,{modules}"
+    cells = [
+        "-" if name is None else str(value) if type(value := get(name)) is int else csv_cell(value)
+        for name in _CSV_NAMES
+    ]
+    cells.append("")
+    return ",".join(cells)
 
 
 def render_csv(rows: Iterable[Row]) -> Iterator[str]:
@@ -94,19 +106,28 @@ def render_json(rows: Iterable[Row]) -> Iterator[str]:
     """An array of rows, each an array of fields, on one line."""
     separator = "["
     for row in rows:
+        get = row.values.get
+        head = f'{{"objType":"{row.kind.word}","proxyId":{row.proxy_id},"id":{row.id},'
         items = [
-            {
-                "objType": row.kind.word,
-                "proxyId": row.proxy_id,
-                "id": row.id,
-                **json_field(position, field, _tags(field, row), row.values[field.name]),
-            }
-            for position, field in enumerate(FIELDS)
-            if field.name in row.values
+            f"{head}{known}{value if type(value) is int else json.dumps(value)}}}}}"
+            for name, known in _json_fields(row.kind)
+            if (value := get(name)) is not None
         ]
-        yield separator + json.dumps(items, separators=(",", ":"))
+        yield f"{separator}[{','.join(items)}]"
         separator = ","
     yield "]\n" if separator == "," else "[]\n"
+
+
+@cache
+def _json_fields(kind: ObjectType) -> list[tuple[str, str]]:
+    """For each field, what stands before its value, apart from the numbers of the row."""
+    backend = kind is ObjectType.BACKEND
+    fields = []
+    for position, field in enumerate(FIELDS):
+        tags = BACKEND_TAGS.get(field.name, field.tags) if backend else field.tags
+        text = json.dumps(json_field(position, field, tags, 0), separators=(",", ":"))
+        fields.append((field.name, text.removeprefix("{").removesuffix("0}}")))
+    return fields
 
 
 def _tags(field: Field, row: Row) -> str:

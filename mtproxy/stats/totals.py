@@ -7,8 +7,10 @@ owners (`clear_maxima`, posted to each thread). Any thread may call; `clear` by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mtproxy.proxy.counters import BackendCounters, FrontendCounters, ServerCounters
@@ -36,19 +38,28 @@ class Totals:
         return dict(self._values)
 
 
+@cache
+def _plan(
+    kind: Any,
+) -> tuple[tuple[str, ...], Callable[[Counters], tuple[int, ...]], tuple[int, ...]]:
+    """The scalar names of a kind of counters, what reads them all, and which are no sums."""
+    names = tuple(name for name in kind.names() if name != "http_rsp")
+    highest = kind.MAXIMA | {"last_tick"}
+    return names, attrgetter(*names), tuple(i for i, name in enumerate(names) if name in highest)
+
+
 def add_up(sets: Sequence[Counters]) -> Totals:
     """Add the sets of all threads: sums, except the highest of maxima and the latest of dates."""
     if not sets:
         raise ValueError("no counters to add up")
-    kind = type(sets[0])
-    values: dict[str, int] = {}
-    for name in kind.names():
-        if name == "http_rsp":
-            continue
-        column = [getattr(one, name) for one in sets]
-        values[name] = max(column) if name in kind.MAXIMA or name == "last_tick" else sum(column)
-    responses = [sum(codes) for codes in zip(*(one.http_rsp for one in sets), strict=True)]
-    return Totals(values, responses)
+    kind: Any = type(sets[0])
+    names, read, highest = _plan(kind)
+    columns = [read(one) for one in sets]
+    totals = list(map(sum, zip(*columns, strict=True)))
+    for position in highest:
+        totals[position] = max([column[position] for column in columns])
+    responses = list(map(sum, zip(*[one.http_rsp for one in sets], strict=True)))
+    return Totals(dict(zip(names, totals, strict=True)), responses)
 
 
 class Baselines:

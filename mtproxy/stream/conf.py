@@ -16,7 +16,7 @@ from mtproxy.proxy.balance.keys import NEED_VIEW
 from mtproxy.stream.headadjust import CaseAdjuster
 
 if TYPE_CHECKING:
-    from mtproxy.stream.persistence import Persistence
+    from mtproxy.stream.persistence import Persistence, RdpPersistence
 
 #: a timeout that never expires, still a number that can be added to a tick
 FOREVER = 1 << 61
@@ -175,10 +175,13 @@ class BackConf(_Conf):
         "prefer_last",
         "pretend_keepalive",
         "queue",
+        "rdp",
         "redirects",
         "redispatch",
         "restrict",
         "retries",
+        "retries_connections",
+        "retry_on",
         "reuse_first",
         "reuse_never",
         "reuse_private",
@@ -226,6 +229,9 @@ class BackConf(_Conf):
         #: who waits for a server that goes down is balanced anew
         self.leaves_queue = bool(proxy.redispatch) and "persist" not in options
         self.retries = proxy.retries
+        self.retries_connections = "conn-failure" in proxy.retry_on
+        #: why a request is sent again, in the words of `retry-on`; empty: never
+        self.retry_on = proxy.retry_on - {"conn-failure", "0rtt-rejected"}
         reuse = proxy.http_reuse
         #: a server connection serves one client only
         self.reuse_never = reuse == "never" or proxy.direct is not None
@@ -256,7 +262,9 @@ class BackConf(_Conf):
         self.name_header = proxy.name_header or None
         #: a server that some requests are sent away from
         self.redirects = any(server.redir for server in proxy.servers)
-        #: the algorithm looks at what rules look at
-        self.needs_view = proxy.balance in NEED_VIEW
+        #: the same of RDP in mode tcp
+        self.rdp: RdpPersistence | None = None
+        #: the algorithm, or what comes before it, looks at what rules look at
+        self.needs_view = proxy.balance in NEED_VIEW or proxy.rdp_cookie is not None
         #: source address of servers that have none of their own
         self.source = proxy.source

@@ -228,7 +228,8 @@ async def connect(stream: Stream) -> Connection:
     be = stream.be
     assert be is not None
     started = ctx.now
-    left = conf.retries
+    waited = stream.t_w
+    left = conf.retries - stream.retries if conf.retries_connections else 0
     asked_others = False
     while True:
         srv = stream.srv
@@ -301,9 +302,10 @@ async def connect(stream: Stream) -> Connection:
             srv.counters.cum_sess += 1
             srv.counters.unbalanced += 1
             be.counters.cum_sess -= 1
+            be.counters.unbalanced -= 1
         if moved:
             # HAProxy's Tw ends, and its Tc begins, where the last server was chosen
-            stream.t_w += ctx.now - started
+            stream.t_w = waited = waited + ctx.now - started
             started = ctx.now
 
 
@@ -345,6 +347,18 @@ def _may_redispatch(conf: BackConf, retry: int) -> bool:
     return interval > 0 and retry % interval == 0
 
 
+async def choose_redispatch(stream: Stream, retry: int) -> None:
+    """Before a request is sent again: go to another server where that may be. Raises Stop."""
+    conf, srv, be = stream.bconf, stream.srv, stream.be
+    assert srv is not None and be is not None
+    if conf.redispatch and (
+        be.shared.active > 1
+        or (not srv.shared.running and not stream.sticks)
+        or _may_redispatch(conf, retry)
+    ):
+        await _redispatch(stream)
+
+
 async def _redispatch(stream: Stream) -> bool:
     """Move the stream to another server if there is one; it may have to wait for it. Raises Stop.
 
@@ -365,6 +379,7 @@ async def _redispatch(stream: Stream) -> bool:
         return False  # taken again by `pick`; it is the session that was counted
     stream.set_server(new)
     be.counters.cum_sess -= 1  # one session on two servers
+    be.counters.unbalanced -= 1
     stream.redispatched = True
     stream.note_redispatch()
     old.counters.redispatches += 1

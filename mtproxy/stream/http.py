@@ -34,6 +34,7 @@ from mtproxy.stream.linger import linger
 from mtproxy.stream.pump import UNTIL_CLOSE, Pump
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.request_body import Coming, RequestBody, split_body
+from mtproxy.stream.retrying import final_response
 from mtproxy.stream.rules import evaluate
 from mtproxy.stream.stream import QUIET, Stop
 
@@ -338,7 +339,18 @@ class HttpStream(HttpRules):
                         sconn.ready &= OUT
                     except (OSError, BadMessage):
                         response = None  # comes again below, where it is dealt with
-            if response is None or response.status < 200:
+            if bconf.retry_on and body is None:
+                response, received, sent_at = await final_response(
+                    self,
+                    request,
+                    head,
+                    response,
+                    received if response is None or response.status < 200 else received[end:],
+                    reused,
+                    sent_at,
+                )
+                sconn = self.sconn
+            elif response is None or response.status < 200:
                 response, received = await self._response_head(request, reused, sent_at, received)
             else:
                 received = received[end:]
@@ -586,6 +598,7 @@ class HttpStream(HttpRules):
         if srv is None or self.answered:
             if srv is None and be is not None:
                 be.counters.cum_sess += 1
+                be.counters.unbalanced += 1
         elif self.srv_status is None:
             head = self.txn.received_head if self.room.ruled else None
             self.srv_status = 0 if head is None else head.status

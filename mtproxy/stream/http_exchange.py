@@ -256,7 +256,7 @@ class HttpExchange(Stream):
                         self.logged = True
                         raise Stop(0, "SH")
                     self._count_failed_response()
-                    raise Stop(502, "SH")
+                    raise Stop(502, "SH", partial=bool(buf))
                 if len(data) < conf.bufsize and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
                 buf = buf + data if buf else data

@@ -7,6 +7,8 @@ thread only.
 
 from __future__ import annotations
 
+import re
+import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.stream.cookies import PersistenceCookie
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
-    from mtproxy.rules.tables import Test
+    from mtproxy.rules.tables import Evaluate, Test
     from mtproxy.rules.view import View
     from mtproxy.stream.http_rules import HttpRules
     from mtproxy.stream.rules import BuiltChoice
@@ -89,4 +91,42 @@ class Persistence:
                 break  # made by a format, and no server of that name
             if server.shared.running or self.persist or forced:
                 return server
+        return None
+
+
+#: the address and the port as numbers, both in the order of the network
+_match_rdp = re.compile(rb"[ \t]*\+?([0-9]{1,20})\.[ \t]*\+?([0-9]{1,20})\.").match
+
+
+class RdpPersistence:
+    """`persist rdp-cookie`: the cookie of the session names the address of its server (manual 4.2).
+
+    The server is not taken yet, and may be one that is down only with `option persist`.
+    """
+
+    __slots__ = ("_backend", "_persist", "_value")
+
+    def __init__(self, backend: Backend, value: Evaluate) -> None:
+        """`value` gives the cookie of a stream."""
+        self._backend = backend
+        self._value = value
+        self._persist = "persist" in backend.settings.options
+
+    def choose(self, view: View) -> Server | None:
+        """The server of the cookie, if there is one and it can be used."""
+        value = self._value(view)
+        found = _match_rdp(value) if isinstance(value, bytes) else None
+        if found is None:
+            return None
+        number, port = int(found[1]), int(found[2]) & 0xFFFF
+        if number > 0xFFFFFFFF:
+            return None
+        host = socket.inet_ntoa(number.to_bytes(4, "little"))
+        port = port >> 8 | (port & 0xFF) << 8
+        for server in self._backend.servers:
+            address = server.shared.address
+            if address.host == host and address.port == port:
+                if server.shared.running or self._persist:
+                    return server
+                return None
         return None

@@ -139,6 +139,9 @@ async def _wait(
                         srv.counters.failed_conns += 1
                 raise stop
             break  # it got a slot at the last moment
+        else:
+            # the lock orders what another thread has written before
+            queue.leave(pend, ctx.tid)
         waits = False
     finally:
         counters.queue_cur -= 1

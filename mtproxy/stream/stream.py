@@ -44,17 +44,24 @@ QUIET = -2
 class Stop(Exception):
     """The transaction ends here: `status` is what the client is told (0: nothing), `state` says who
     ended it and when (the two letters of manual 8.5). `answer` is what a rule wants to be said.
-    `counted`: the counters of failures know of it.
+    `counted`: the counters of failures know of it. `partial`: something of a response had come.
     """
 
     def __init__(
-        self, status: int, state: str, answer: Answer | None = None, *, counted: bool = False
+        self,
+        status: int,
+        state: str,
+        answer: Answer | None = None,
+        *,
+        counted: bool = False,
+        partial: bool = False,
     ) -> None:
         super().__init__(status, state)
         self.status = status
         self.state = state
         self.answer = answer
         self.counted = counted
+        self.partial = partial
 
 
 class Stream:

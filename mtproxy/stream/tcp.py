@@ -56,7 +56,9 @@ class TcpStream(TcpRules):
             if not ruled:
                 self.enter_backend(be, bconf)
             self.t_w = ctx.now - self.accept_tick if ruled else self.t_h
-            srv = None if be.sticking is None else be.sticking.choose(self, None)
+            srv = None if bconf.rdp is None else bconf.rdp.choose(self)
+            if be.sticking is not None:
+                srv = be.sticking.choose(self, srv)
             if srv is None:
                 srv = be.pick(self)
                 if srv is None:
@@ -151,6 +153,7 @@ class TcpStream(TcpRules):
         if side is not None:
             if self.srv is None:
                 side.counters.cum_sess += 1
+                side.counters.unbalanced += 1
             if self.t_c >= 0:
                 side.counters.add_times(self.t_w, self.t_c, 0, self.t_t)
             side.counters.last_tick = now

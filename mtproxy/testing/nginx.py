@@ -36,6 +36,7 @@ http {{
         listen 127.0.0.1:{port} backlog=4096;
         root {directory}/root;
         location = /small {{ return 200 "{small}"; }}
+        location = /unlike {{ add_header X-Id $request_id; return 200 "{small}"; }}
     }}
 }}
 """
@@ -45,7 +46,9 @@ SMALL_BODY = b"the quick brown fox says hello 34\n"
 
 
 class Nginx:
-    """Serves GET /small (34 bytes, from memory) and the files of `root`. A context manager."""
+    """Serves GET /small (34 bytes, from memory), GET /unlike (the same, with a header that is
+    different each time) and the files of `root`. A context manager.
+    """
 
     def __init__(self, *, workers: int = 1) -> None:
         self._workers = workers

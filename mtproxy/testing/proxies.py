@@ -70,15 +70,27 @@ def make_backend(
     notify: Messages | None = None,
     timeouts: Timeouts | None = None,
     params: BalanceSettings | None = None,
+    maxconns: Sequence[int] = (),
+    maxqueue: int = 0,
+    fullconn: int | None = None,
+    minconn: int = 0,
 ) -> tuple[BackendShared, list[Backend]]:
     """A backend "be" with one server per weight, and its side on each of `threads` threads.
 
-    `backups` and `disabled` are positions in `weights`. `check` applies to all servers.
+    `backups` and `disabled` are positions in `weights`, `maxconns` the limits by position. `check`,
+    `minconn` and `maxqueue` apply to all servers.
     """
     backups, disabled = set(backups), set(disabled)
     servers = tuple(
         server_settings(
-            i + 1, weight=weight, backup=i in backups, disabled=i in disabled, check=check
+            i + 1,
+            weight=weight,
+            backup=i in backups,
+            disabled=i in disabled,
+            check=check,
+            maxconn=maxconns[i] if i < len(maxconns) else 0,
+            minconn=minconn or (maxconns[i] if i < len(maxconns) else 0),
+            maxqueue=maxqueue,
         )
         for i, weight in enumerate(weights)
     )
@@ -91,6 +103,7 @@ def make_backend(
         balance_params=params or BalanceSettings(),
         options=frozenset(options),
         timeouts=timeouts or Timeouts(),
+        fullconn=fullconn,
     )
     shared = BackendShared(settings, 0, notify or Messages())
     return shared, [Backend(shared, tid) for tid in range(threads)]

@@ -78,14 +78,8 @@ DIFFERENCES: Final[dict[str, str]] = {
     "options/disable-h2-upgrade": "what is no HTTP/1 gets the answer to all bad requests",
     # -- what is refused at load, for now
     "bodies/option accept-invalid-http-response": _LAX,
-    "bodies/http-send-name-header": _LATER,
-    "bodies/dispatch": _LATER,
-    "cookies/cookie of a redirecting server": _LATER,
     "errors_at_load/frontend: compression algo gzip": _LATER,
-    "errors_at_load/backend: http-send-name-header a": _LATER,
-    "errors_at_load/backend: retry-on all-retryable-errors": _LATER,
     "errors_at_load/backend: email-alert from a": _LATER,
-    "errors_at_load/backend: server s1 127.0.0.1:1 redir /a": _LATER,
     "errors_at_load/backend: use_backend @B@ if TRUE": (
         "both say that it is ignored in a backend; HAProxy looks for loops all the same"
     ),

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _BODILESS: Final = frozenset({b"OPTIONS", b"GET", b"HEAD", b"DELETE"})
 _NO_BODY: Final = h11.EndOfMessage()
 _START: Final = b"HTTP/1."
+#: answers that a step remembers, and how long they may be
+KNOWN_MOST: Final = 64
+KNOWN_BYTES: Final = 2048
 
 
 class Answer:
@@ -32,6 +35,7 @@ class Answer:
     __slots__ = (
         "_connection",
         "_limit",
+        "_request",
         "_seen",
         "body",
         "complete",
@@ -45,9 +49,9 @@ class Answer:
 
     def __init__(self, request: h11.Request, limit: int) -> None:
         """`request`: what it answers; `limit`: bytes of a head, and of a body that is kept."""
-        self._connection = connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
-        connection.send(request)
-        connection.send(_NO_BODY)
+        #: made when it is needed: most answers are known (RequestMaker.known)
+        self._connection: h11.Connection | None = None
+        self._request = request
         self._limit = limit
         self._seen = b""
         self.body = bytearray()
@@ -82,6 +86,12 @@ class Answer:
 
     def _take(self, data: bytes) -> None:
         connection = self._connection
+        if connection is None:
+            self._connection = connection = h11.Connection(
+                h11.CLIENT, max_incomplete_event_size=self._limit
+            )
+            connection.send(self._request)
+            connection.send(_NO_BODY)
         try:
             connection.receive_data(data)
             while True:
@@ -134,9 +144,23 @@ type State = Callable[[], bytes]
 
 
 class RequestMaker:
-    """Makes one step's requests. `fixed`: all are these bytes; `told`: what h11 knows of them."""
+    """Makes one step's requests. `fixed`: all are these bytes; `told`: what h11 knows of them.
 
-    __slots__ = ("_body", "_headers", "_method", "_state", "_uri", "_version", "fixed", "told")
+    `known`: whole answers by their bytes. Servers of a backend mostly say the same, at least within
+    a second, so h11 reads few of them. Whoever looks one up must not change it.
+    """
+
+    __slots__ = (
+        "_body",
+        "_headers",
+        "_method",
+        "_state",
+        "_uri",
+        "_version",
+        "fixed",
+        "known",
+        "told",
+    )
 
     def __init__(self, step: HttpSendStep, build: Build, *, send_state: bool) -> None:
         self._method = step.method or b"OPTIONS"
@@ -147,10 +171,23 @@ class RequestMaker:
         self._state = send_state
         parts = [self._uri, self._body, *[value for _, value in self._headers]]
         self.fixed: bytes | None = None
-        values = [(name, value) for name, value in self._headers if isinstance(value, bytes)]
+        self.known: dict[bytes, Answer] = {}
+        # what a format makes is not known here; that it asks for an upgrade is
+        values = [
+            (name, value if isinstance(value, bytes) else b"upgrade")
+            for name, value in self._headers
+        ]
         self.told = told(self._method, values)
         if not send_state and all(isinstance(part, bytes) for part in parts):
             self.fixed = self.make(None, b"")
+
+    def keep(self, data: bytes, answer: Answer) -> None:
+        """Remember a complete answer that came as `data`."""
+        answer._connection = None  # it has done its work, and is much to keep
+        if len(data) <= KNOWN_BYTES:
+            if len(self.known) >= KNOWN_MOST:
+                self.known.clear()
+            self.known[data] = answer
 
     def make(self, view: View | None, state: bytes) -> bytes:
         """The request; `state` is how the server is seen here, where that is told."""

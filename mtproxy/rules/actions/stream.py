@@ -129,14 +129,16 @@ def _parse_nothing(_reader: RuleReader) -> None:
     return None
 
 
-def _build_nothing(_args: None, _build: Build) -> Act:
-    return lambda _view: None
+def _build_no_retry(_args: None, _build: Build) -> Act:
+    def act(view: View) -> None:
+        view.txn.no_retry = True
+
+    return act
 
 
 ACTIONS: tuple[Action, ...] = (
     Action("set-log-level", _BOTH | _CONTENT, _parse_log_level, _build_log_level),
     Action("set-timeout", _BOTH, _parse_timeout, _build_timeout),
     Action("set-retries", _REQUEST, _parse_retries, _build_retries),
-    # requests are only ever sent again when no connection could be made
-    Action("disable-l7-retry", _REQUEST, _parse_nothing, _build_nothing),
+    Action("disable-l7-retry", _REQUEST, _parse_nothing, _build_no_retry),
 )

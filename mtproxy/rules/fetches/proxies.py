@@ -1,9 +1,8 @@
 """State of frontends, backends, servers and queues (manual 7.3.2).
 
 Numbers count all threads: sessions exactly for what this thread did and up to a millisecond ago
-for the others, rates as the statistics have them. Servers are found when the functions are made.
-There is no limit for the sessions of a server yet, so what speaks of free places gives -1, as in
-HAProxy without `maxconn`. Functions belong to the thread that made them.
+for the others, queues and free places as they are, rates as the statistics have them. Servers are
+found when the functions are made. Functions belong to the thread that made them.
 """
 
 from __future__ import annotations
@@ -74,11 +73,8 @@ def _usable(backend: Any, _view: View) -> int:
 
 def _queue(backend: Any, _view: View) -> int:
     """Sessions that wait, in the backend's queue and in those of its servers."""
-    shared = backend.shared
-    waiting = sum([counters.queue_cur for counters in shared.side_counters])
-    for server in shared.servers:
-        waiting += sum([counters.queue_cur for counters in server.side_counters])
-    return int(waiting)
+    queue = backend.shared.queue
+    return 0 if queue is None else int(queue.waiting_in_all)
 
 
 def _avg_queue(backend: Any, view: View) -> int:
@@ -88,20 +84,42 @@ def _avg_queue(backend: Any, view: View) -> int:
 
 
 def _free_places(backend: Any, _view: View) -> int:
-    """-1: a server has no limit. 0: there is no server that could take a session."""
-    return -1 if any(server.usable for server in backend.shared.servers) else 0
+    """Sessions that the servers could take now; -1: one of them has no limit."""
+    total = 0
+    for server in backend.shared.servers:
+        if not backend.shared.elects(server):
+            continue
+        limit = server.limit
+        if limit is None or not limit.maxconn:
+            return -1
+        total += max(0, limit.most() - limit.served)
+    return total
 
 
 def _slots(backend: Any, _view: View) -> int:
-    return -1 if any(server.running for server in backend.shared.servers) else 0
+    """Free places of servers and of their queues; -1: one of them has no limit."""
+    total = 0
+    for server in backend.shared.servers:
+        if not server.running:
+            continue
+        limit = server.limit
+        if limit is None or not limit.maxconn or not limit.maxqueue:
+            return -1
+        total += limit.maxconn - limit.served + limit.maxqueue - limit.waiting.length
+    return total
 
 
 def _server_queue(server: Any, _view: View) -> int:
-    return sum([counters.queue_cur for counters in server.shared.side_counters])
+    limit = server.shared.limit
+    return 0 if limit is None else int(limit.waiting.length)
 
 
-def _no_limit(_server: Any, _view: View) -> int:
-    return -1
+def _server_places(server: Any, _view: View) -> int:
+    """Sessions that the server could take now; -1: it has no limit."""
+    limit = server.shared.limit
+    if limit is None or not limit.maxconn:
+        return -1
+    return int(max(0, limit.most() - limit.served))
 
 
 def _is_up(server: Any, _view: View) -> bool:
@@ -279,7 +297,7 @@ FETCHES: tuple[Fetch, ...] = (
         )
         for name, function in (
             ("srv_conn", _sessions),
-            ("srv_conn_free", _no_limit),
+            ("srv_conn_free", _server_places),
             ("srv_iweight", _initial_weight),
             ("srv_queue", _server_queue),
             ("srv_uweight", _weight),
