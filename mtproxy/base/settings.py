@@ -199,6 +199,10 @@ class ServerSettings:
     minconn: int = 0
     #: requests that wait for this server alone; 0: no limit
     maxqueue: int = 0
+    #: `on-marked-down shutdown-sessions`
+    shutdown_sessions: bool = False
+    #: `on-marked-up shutdown-backup-sessions`
+    shutdown_backups: bool = False
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None = None
     #: None: the host name is looked up at the start alone
@@ -212,6 +216,8 @@ class ServerSettings:
     states: StateSettings = StateSettings()
     #: None: no agent is asked
     agent: AgentSettings | None = None
+    #: `init-addr` asks the state file for the first address of a name
+    init_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,11 +419,17 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: sessions per second that the frontend accepts; 0: no limit
+    rate_limit: int = 0
     #: when a request is tried again (`retry-on`)
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     #: sessions from which on servers with `minconn` serve `maxconn`; None: a tenth of what the
     #: backend's frontends may bring
     fullconn: int | None = None
+    #: where the states of servers are read from at the start: "none", "global" or "local"
+    load_server_state: str = "none"
+    #: the local one; empty: the name of the backend
+    server_state_file: str = ""
     #: frontend connection limit; None: the global one
     maxconn: int | None = None
     backlog: int | None = None
@@ -477,6 +489,9 @@ class GlobalSettings:
     #: thread number (from 1) -> CPU numbers
     cpu_map: dict[int, frozenset[int]] = field(default_factory=dict)
     maxconn: int | None = None
+    #: connections and sessions accepted per second; 0: no limit
+    maxconnrate: int = 0
+    maxsessrate: int = 0
     daemon: bool = False
     pidfile: str | None = None
     chroot: str | None = None
@@ -487,6 +502,9 @@ class GlobalSettings:
     node: str | None = None
     description: str | None = None
     localpeer: str | None = None
+    #: the folder of server state files, and the one for all backends
+    server_state_base: str | None = None
+    server_state_file: str | None = None
     quiet: bool = False
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None

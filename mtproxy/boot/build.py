@@ -30,8 +30,9 @@ from mtproxy.proxy.counters import FrontendCounters
 from mtproxy.proxy.dns.section import Section, SectionShared
 from mtproxy.proxy.dns.servers import start_following
 from mtproxy.proxy.frontend import Frontend
-from mtproxy.proxy.quota import Quota
+from mtproxy.proxy.quota import Quota, Rate
 from mtproxy.proxy.resolver import Resolver
+from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.sticking import Sticking
 from mtproxy.proxy.sticktable import make_tables
 from mtproxy.proxy.tracking import link_tracks
@@ -46,6 +47,7 @@ from mtproxy.stats.service import StatsService
 from mtproxy.stream.admission import rules_at_accept
 from mtproxy.stream.conf import BackConf, FrontConf
 from mtproxy.stream.connect import prepare
+from mtproxy.stream.ending import end_those_on
 from mtproxy.stream.listening import FrontListeners
 from mtproxy.stream.persistence import Persistence, RdpPersistence
 from mtproxy.stream.proxied import rules_expect_header
@@ -93,6 +95,11 @@ class Shared:
     quotas: list[tuple[Quota, ...]] = field(default_factory=list)
     #: the first of those
     process_quota: Quota = field(init=False)
+    #: connections and sessions of the process per second
+    connection_rate: Rate = field(default_factory=Rate)
+    session_rate: Rate = field(default_factory=Rate)
+    #: sessions per second, by frontend
+    front_rates: dict[str, Rate] = field(default_factory=dict)
     #: by name
     front_listeners: dict[str, FrontListeners] = field(default_factory=dict)
     pid: int = field(default_factory=os.getpid)
@@ -127,14 +134,18 @@ def make_shared(
                 partial(announce, proxy.name),
                 default_fullconn(settings, proxy, maxconn),
             )
+            shared.backends[proxy.name].end_sessions = end_sessions
         if proxy.is_frontend:
             shared.front_counters[proxy.name] = []
             shared.log_numbers[proxy.name] = itertools.count().__next__
     link_tracks(shared.backends, now)
     shared.process_quota = process = Quota(maxconn)
+    shared.connection_rate.limit = settings.global_.maxconnrate
+    shared.session_rate.limit = settings.global_.maxsessrate
     fronts = shared.front_listeners
     for proxy in settings.proxies:
         if proxy.is_frontend and not proxy.disabled:
+            shared.front_rates[proxy.name] = Rate(proxy.rate_limit)
             quota = Quota(proxy.maxconn or NO_LIMIT)
             fronts[proxy.name] = FrontListeners(proxy, quota, NO_LIMIT)
     for number, listener in enumerate(listeners):
@@ -167,6 +178,11 @@ def default_fullconn(settings: Settings, backend: ProxySettings, maxconn: int) -
         if backend.name == default or backend.name.encode() in names:
             total += front.maxconn or maxconn
     return max(1, -(-total // 10))
+
+
+def end_sessions(server: ServerState, why: str, ctx: ThreadContext) -> None:
+    """End all sessions on a server (`on-marked-down`, `on-marked-up`)."""
+    ctx.pool.run_everywhere(end_those_on(server, why))
 
 
 def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
@@ -372,6 +388,8 @@ class _Listening:
             shared.quotas[number],
             name,
         )
+        rates = (shared.connection_rate, shared.session_rate, shared.front_rates[proxy.name])
+        listener_room.rates = rates if rates[2].limit else rates[:2]
         acceptor = Acceptor(
             ctx,
             listener.sock,
@@ -382,7 +400,8 @@ class _Listening:
                 ruled=rules_at_accept(proxy.rules),
                 sends_header=bind.accept_proxy,
                 may_send_header=rules_expect_header(proxy.rules),
-                switches=may_become_http(shared.settings, proxy),
+                # `proto none` is TCP and stays that
+                switches=bind.proto != "none" and may_become_http(shared.settings, proxy),
             ),
             FrontGate(ctx.tid, listener_room),
             self.max_accept,

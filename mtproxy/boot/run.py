@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from functools import partial
 
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.boot import binding, build, limits, memory, notify, process, runtime_socket, stopping
 from mtproxy.boot.report import silence, tell
+from mtproxy.proxy import statefile
 from mtproxy.proxy.check import start_check, start_checks
 from mtproxy.proxy.sticktable_expiry import start_expiry
 from mtproxy.sched import profiled
@@ -69,6 +71,7 @@ def run(settings: Settings, options: CommandLine) -> int:
             prctl = process.find_prctl()
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
+    states = statefile.read_all(settings, partial(tell, "warning"))
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
@@ -116,6 +119,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         profiled.adopt(ctx)
 
     def ready(ctx: ThreadContext) -> None:
+        statefile.apply_all(states, shared.backends, ctx, partial(tell, "warning"))
         start_checks(shared.backends.values(), glob, pool.wait_queue, ctx.now, ctx.tid)
         start_expiry(shared.rules.tables.values(), pool.wait_queue)
         for failure in process.stop_others(options.stop_pids, at_once=options.stop_at_once):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mtproxy.cli.connection import CliGate, CliStarter
@@ -72,6 +73,13 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     shared.rules.services["prometheus-exporter"] = lambda _build: Exporter(runtime)
     runtime.front_listeners = shared.front_listeners
     runtime.process_quota = shared.process_quota
+    runtime.connection_rate = shared.connection_rate
+    runtime.session_rate = shared.session_rate
+    for word, rate in (
+        ("connections", shared.connection_rate),
+        ("sessions", shared.session_rate),
+    ):
+        runtime.rate_limits[word] = partial(setattr, rate, "limit")
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
     runtime.startup_logs.extend(found.warnings)
     for number, listener in enumerate(shared.listeners):

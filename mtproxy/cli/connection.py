@@ -56,6 +56,9 @@ class CliGate:
         # one thread serves them all, so that nobody takes the place before `enter`
         return not self.full()
 
+    def delay(self) -> int:
+        return 0
+
     def cancel(self) -> bool:
         return False
 

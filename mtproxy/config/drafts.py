@@ -115,6 +115,8 @@ class ServerDraft:
     maxconn: int = 0
     minconn: int = 0
     maxqueue: int = 0
+    shutdown_sessions: bool = False
+    shutdown_backups: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
     hash_key: str = "id"
@@ -200,6 +202,7 @@ class ServerDraft:
             rise=self.rise,
             fall=self.fall,
             forced_id=self.id is not None,
+            init_last=not self.init_addr or self.init_addr[0] == "last",
             log_proto=self.log_proto,
             non_stick=self.non_stick,
             cookie=os.fsencode(self.cookie),
@@ -210,6 +213,8 @@ class ServerDraft:
             maxconn=max(self.maxconn, self.minconn),
             minconn=self.minconn or self.maxconn,
             maxqueue=self.maxqueue,
+            shutdown_sessions=self.shutdown_sessions,
+            shutdown_backups=self.shutdown_backups,
             socks4=self.socks4,
             resolve=self._resolve(),
             hash_key=self.hash_key,
@@ -376,7 +381,10 @@ class ProxyDraft:
     cookie_capture: CookieCapture | None = None
     retries: int = 3
     fullconn: int | None = None
+    load_server_state: str = "none"
+    server_state_file: str = ""
     retry_on: frozenset[str] = frozenset({"conn-failure"})
+    rate_limit: int = 0
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -481,7 +489,10 @@ class ProxyDraft:
             log_tag=self.log_tag,
             retries=self.retries,
             fullconn=self.fullconn,
+            load_server_state=self.load_server_state,
+            server_state_file=self.server_state_file,
             retry_on=self.retry_on,
+            rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,
             http_reuse=self.http_reuse,

@@ -75,7 +75,8 @@ def _others(record: object, known: frozenset[str]) -> Iterator[str]:
 
 _GLOBAL_VALUES = (
     "nbthread", "maxconn", "ulimit-n", "fd-hard-limit", "maxpipes", "pidfile", "chroot", "user",
-    "group", "uid", "gid", "node", "description", "localpeer", "log-tag", "spread-checks", "quiet",
+    "group", "uid", "gid", "node", "description", "localpeer", "server-state-base",
+    "server-state-file", "log-tag", "spread-checks", "quiet",
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
@@ -148,7 +149,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
-    "check_script",
+    "check_script", "load_server_state", "server_state_file",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -181,6 +182,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.is_backend:
         for words in balance_words(proxy):
             yield _line(*words)
+        if proxy.load_server_state != "none":
+            yield _line("load-server-state-from-file", proxy.load_server_state)
+        if proxy.server_state_file:
+            yield _line("server-state-file-name", proxy.server_state_file)
         yield _line("retries", proxy.retries)
         yield (
             _line("option", "redispatch", proxy.redispatch)
@@ -328,6 +333,7 @@ _SERVER_KNOWN = frozenset({
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
     "hash_key", "slowstart", "redir", "socks4", "states", "agent",
+    "init_last",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state")
 _CHECK_KNOWN = frozenset({
@@ -386,7 +392,8 @@ def _name_words(server: ServerSettings) -> list[str]:
         where += f":{address.port_offset:+d}"
     elif address.port:
         where += f":{address.port}"
-    words = [where, "init-addr", "none" if server.unresolved else address.host]
+    first = "last," if server.init_last else ""
+    words = [where, "init-addr", first + ("none" if server.unresolved else address.host)]
     return words if resolve is None else [*words, *_resolve_words(resolve)]
 
 

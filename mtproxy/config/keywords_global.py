@@ -297,6 +297,8 @@ _TLS = "concerns TLS, whose keywords are refused"
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("chroot", IN_GLOBAL, _text("chroot", "a directory")),
+    Keyword("server-state-base", IN_GLOBAL, _text("server_state_base", "a directory")),
+    Keyword("server-state-file", IN_GLOBAL, _text("server_state_file", "a file")),
     Keyword("cpu-map", IN_GLOBAL, _cpu_map),
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
@@ -312,6 +314,8 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("localpeer", IN_GLOBAL, _localpeer),
     Keyword("max-spread-checks", IN_GLOBAL, _time("max_spread_checks")),
     Keyword("maxconn", IN_GLOBAL, _number_or_unset("maxconn")),
+    Keyword("maxconnrate", IN_GLOBAL, _number("maxconnrate", 0)),
+    Keyword("maxsessrate", IN_GLOBAL, _number("maxsessrate", 0)),
     Keyword("maxpipes", IN_GLOBAL, _number("maxpipes", 0)),
     Keyword("nbthread", IN_GLOBAL, _number("nbthread", 1, MAX_THREADS)),
     Keyword("node", IN_GLOBAL, _node),

@@ -123,6 +123,13 @@ def _retry_on(ctx: Context, st: Statement) -> None:
     ctx.proxy.retry_on = chosen
 
 
+def _rate_limit(ctx: Context, st: Statement) -> None:
+    """`rate-limit sessions N`; zero: no limit."""
+    choice("rate-limit", st.required(1, "'sessions'"), ("sessions",))
+    st.at_most(2)
+    ctx.proxy.rate_limit = integer("rate-limit sessions", st.required(2, "a number"), 0)
+
+
 def _fullconn(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     # Zero stands for the default.
@@ -174,11 +181,14 @@ def _monitor_uri(ctx: Context, st: Statement) -> None:
 
 def _load_server_state(ctx: Context, st: Statement) -> None:
     st.at_most(1)
-    if choice("load-server-state-from-file", st.arg(1), ("none", "global", "local")) != "none":
-        raise ConfigError(
-            "'load-server-state-from-file' : only 'none' is supported by mtproxy yet",
-            word=st.arg(1),
-        )
+    name = "load-server-state-from-file"
+    ctx.proxy.load_server_state = choice(name, st.arg(1), ("none", "global", "local"))
+
+
+def _server_state_file_name(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    name = st.arg(1)
+    ctx.proxy.server_state_file = "" if name == "use-backend-name" else name
 
 
 def _keepalive_count(ctx: Context, st: Statement) -> None:
@@ -228,6 +238,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
     Keyword("fullconn", BACK, _fullconn),
+    Keyword("rate-limit", FRONT, _rate_limit),
     Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),
     Keyword("id", PROXY_ONLY, _id),
@@ -237,6 +248,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("http-reuse", BACK, _http_reuse),
     Keyword("monitor-uri", FRONT, _monitor_uri),
     Keyword("load-server-state-from-file", BACK, _load_server_state),
+    Keyword("server-state-file-name", BACK, _server_state_file_name),
     Keyword("clitcpka-cnt", FRONT, _keepalive_count),
     Keyword("clitcpka-idle", FRONT, _keepalive_time),
     Keyword("clitcpka-intvl", FRONT, _keepalive_time),

@@ -59,6 +59,14 @@ def _delay(field: str, *, zero: bool = False) -> Apply:
     return apply
 
 
+def _marked(field: str, word: str) -> Apply:
+    def apply(ctx: Context, args: Args, draft: ServerDraft) -> None:
+        args.choice(word)
+        setattr(draft, field, True)
+
+    return apply
+
+
 def _check_address(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.check_address = _address(ctx, args, "addr", Port.OPTIONAL)
 
@@ -252,6 +260,8 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("maxconn", _number("maxconn", 0)),
     ServerOption("maxqueue", _number("maxqueue", 0)),
     ServerOption("minconn", _number("minconn", 0)),
+    ServerOption("on-marked-down", _marked("shutdown_sessions", "shutdown-sessions")),
+    ServerOption("on-marked-up", _marked("shutdown_backups", "shutdown-backup-sessions")),
     ServerOption("no-backup", _set("backup", False)),
     ServerOption("no-check", _set("check", False)),
     ServerOption("no-check-send-proxy", _set("check_send_proxy", False)),
@@ -332,8 +342,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("npn", "TLS", 1),
     _later("observe", "observation of traffic", 1),
     _later("on-error", "observation of traffic", 1),
-    _later("on-marked-down", "actions on state changes", 1),
-    _later("on-marked-up", "actions on state changes", 1),
     _later("pool-conn-name", "named connection pools", 1),
     _later("renegotiate", "TLS"),
     _later("send-proxy-v2-ssl", "TLS"),
@@ -459,8 +467,8 @@ _TEMPLATE_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 def _server_template(ctx: Context, st: Statement) -> None:
     """As many servers as the line says, all alike: PREFIX and a number are their names."""
     prefix = st.required(1, "a prefix")
-    numbers = st.required(2, "a number or a range", taken=2)
-    st.required(3, "an address", taken=3)
+    numbers = st.required(2, "a number or a range")
+    st.required(3, "an address")
     check_name(prefix, "server-template")
     found = _TEMPLATE_RANGE.fullmatch(numbers)
     first, last = (1, 0) if found is None else (int(found[1]), int(found[2] or found[1]))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
-    FRONT,
     IN_GLOBAL,
     PROXY,
     PROXY_ONLY,
@@ -72,8 +71,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "lua-load-per-thread": "Lua",
     "lua-prepend-path": "Lua",
     "master-worker": "the master process",
-    "maxconnrate": "connection rate limits",
-    "maxsessrate": "session rate limits",
     "mworker-max-reloads": "the master process",
     "nbtgroups": "thread groups",
     "ocsp-update.disable": "TLS",
@@ -82,8 +79,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "ocsp-update.mindelay": "TLS",
     "ocsp-update.mode": "TLS",
     "prealloc-fd": "descriptor tables",
-    "server-state-base": "server state files",
-    "server-state-file": "server state files",
     "setcap": "capabilities",
     "shm-stats-file": "shared statistics",
     "shm-stats-file-max-objects": "shared statistics",
@@ -116,8 +111,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "guid", "GUIDs"),
     (BACK, "max-keep-alive-queue", "server queues"),
     (PROXY, "quic-initial", "QUIC"),
-    (FRONT, "rate-limit", "session rate limits"),
-    (BACK, "server-state-file-name", "server state files"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )
 

@@ -17,10 +17,11 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mtproxy.base.clock import NEVER
 from mtproxy.base.report import say
 from mtproxy.net.connection import IN
 from mtproxy.sched.context import shed_here
-from mtproxy.sched.tasklet import Tasklet
+from mtproxy.sched.tasklet import Task, Tasklet
 
 if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext, ThreadShared
@@ -58,6 +59,9 @@ class Gate(Protocol):
     def admit(self) -> bool:
         """Take a place for a connection that may be there; False if there is none."""
 
+    def delay(self) -> int:
+        """How many ms later to ask again where `admit` said no; 0: there is no telling."""
+
     def cancel(self) -> bool:
         """Give that place back: there was no connection. Whether others were refused meanwhile, so
         that one may have come.
@@ -87,6 +91,7 @@ class Acceptor:
         "sock",
         "start",
         "tasklet",
+        "timer",
     )
 
     def __init__(
@@ -114,6 +119,8 @@ class Acceptor:
             everyone = ctx.pool.shareds
             self.shareds = everyone if threads is None else [everyone[tid] for tid in threads]
         self.ready = 0
+        #: made when a limit per second strikes for the first time
+        self.timer: Task | None = None
         self.paused = False
         #: paused by hand: does not come back by itself
         self.held = False
@@ -161,6 +168,20 @@ class Acceptor:
         """
         while self._accept(self.max_accept):
             pass
+
+    def _again_in(self, delay: int) -> None:
+        """Try again after `delay` ms."""
+        if self.timer is None:
+            self.timer = Task(self.ctx, self._try_again, "accept-later")
+        self.timer.set_expire(self.ctx.now + delay)
+
+    def _try_again(self, _value: None) -> None:
+        timer = self.timer
+        assert timer is not None
+        if self.ctx.now >= timer.expire:
+            timer.expire = NEVER
+            if self.paused and not self.ctx.stopping and not self.gate.full():
+                self.resume()
 
     def accept_some(self, _value: None) -> None:
         """The tasklet: take up to `max_accept` connections."""

@@ -16,7 +16,6 @@ _GRANTED: Final = 0x5A
 WRITE_ERROR: Final = "SOCKS4 Proxy write error during handshake"
 READ_ERROR: Final = "SOCKS4 Proxy read error during handshake"
 DENIED: Final = "SOCKS4 Proxy deny the request"
-ABORTED: Final = "SOCKS4 Proxy handshake aborted by server"
 
 
 def request(host: str, port: int) -> bytes | None:

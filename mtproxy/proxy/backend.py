@@ -62,6 +62,7 @@ class BackendShared:
         "balancer",
         "down_ms",
         "down_transitions",
+        "end_sessions",
         "fullconn",
         "hidden",
         "last_change",
@@ -85,6 +86,8 @@ class BackendShared:
         self.fullconn = settings.fullconn or fullconn
         self.name = settings.name
         self.notify = notify
+        #: ends all sessions on a server, for a reason of the log (a letter); boot knows how
+        self.end_sessions: Callable[[ServerState, str, ThreadContext], None] | None = None
         self.lock = Lock(LockLabel.LBPRM)
         self.servers = tuple(
             ServerState(server, self, position, now)

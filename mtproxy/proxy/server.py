@@ -269,6 +269,7 @@ class Server:
         "settings",
         "shared",
         "socket_options",
+        "socks4",
         "source",
         "tid",
         "watch",
@@ -279,6 +280,8 @@ class Server:
     watch: Tasklet
     socket_options: SocketOptions
     source: Address | None
+    #: the SOCKS4 proxy that connections go through
+    socks4: Address | None
     #: idle connections kept on this thread at most
     max_idle: int
     #: how often a connection is used again

@@ -78,14 +78,27 @@ def _after_change(server: ServerState, ctx: ThreadContext, change: Change) -> in
     """
     if change.started and server.state == STARTING:
         Warmup(server, end_slowstart).queue(ctx)
+    _end_sessions(server, ctx, change)
     queue = server.backend.queue
     if queue is None:
         return 0
-    if change.stopped:
+    drains = change.admin & DRAIN and not change.was_admin & DRAIN
+    if change.stopped or change.state == STOPPING != change.was_state or drains:
         return queue.redistribute(server, ctx.tid)
-    if change.left:
-        return 0
-    return queue.settle(server, ctx.tid)
+    return queue.settle(server, ctx.tid) if change.usable else 0
+
+
+def _end_sessions(server: ServerState, ctx: ThreadContext, change: Change) -> None:
+    """`on-marked-down shutdown-sessions`, `on-marked-up shutdown-backup-sessions`."""
+    backend, settings = server.backend, server.settings
+    if backend.end_sessions is None:
+        return
+    if change.stopped and settings.shutdown_sessions:
+        backend.end_sessions(server, "D", ctx)
+    if change.started and settings.shutdown_backups and change.usable and not settings.backup:
+        for other in backend.servers:
+            if other.settings.backup:
+                backend.end_sessions(other, "U", ctx)
 
 
 def report_check(

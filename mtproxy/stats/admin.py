@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from mtproxy.proxy import transitions
 from mtproxy.proxy.states import FDRAIN, FMAINT, RUNNING, STOPPED, STOPPING
+from mtproxy.stream.ending import KILLED, end_those_on
 
 if TYPE_CHECKING:
     from mtproxy.proxy.server import ServerState
@@ -81,11 +82,17 @@ def _health(state: int, *, agent: bool = False) -> Change:
     return change
 
 
+def _shutdown(server: ServerState, ctx: ThreadContext) -> bool:
+    ctx.pool.run_everywhere(end_those_on(server, KILLED))
+    return True
+
+
 #: by the value of `action`; those of old versions last
 ACTIONS: Final[dict[str, Change]] = {
     "ready": _ready,
     "drain": _drain,
     "maint": _maint,
+    "shutdown": _shutdown,
     "dhlth": _checks(on=False),
     "ehlth": _checks(on=True),
     "hrunn": _health(RUNNING),

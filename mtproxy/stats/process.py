@@ -161,6 +161,8 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "Maxpipes": int(tune.get("maxpipes", 0)),
         "PipesFree": sum(len(ctx.pipes) for ctx in pool.contexts),
         "ConnRate": rate("cum_conn"),
+        "ConnRateLimit": 0 if runtime.connection_rate is None else runtime.connection_rate.limit,
+        "SessRateLimit": 0 if runtime.session_rate is None else runtime.session_rate.limit,
         "MaxConnRate": highest("cum_conn"),
         "SessRate": rate("cum_sess"),
         "MaxSessRate": highest("cum_sess"),

@@ -115,7 +115,7 @@ def frontend_row(runtime: Runtime, proxy: ProxyRuntime) -> Row:
         "sid": 0,
         "type": ObjectType.FRONTEND.number,
         "rate": rates.rate((number, "F", "cum_sess"), total["cum_sess"]),
-        "rate_lim": 0,
+        "rate_lim": proxy.settings.rate_limit,
         "rate_max": rates.highest((number, "F", "cum_sess"), total["cum_sess"]),
         "comp_in": t.comp_in,
         "comp_out": t.comp_out,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.backend import Backend, BackendShared
     from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.proxy.frontend import Frontend
-    from mtproxy.proxy.quota import Quota
+    from mtproxy.proxy.quota import Quota, Rate
     from mtproxy.proxy.server import ServerState
     from mtproxy.proxy.sticktable import StickTable
     from mtproxy.rules.build import RuleShared
@@ -134,6 +134,9 @@ class Runtime:
         self.front_listeners: dict[str, FrontListeners] = {}
         #: the limit of connections of the process
         self.process_quota: Quota | None = None
+        #: connections and sessions of the process per second
+        self.connection_rate: Rate | None = None
+        self.session_rate: Rate | None = None
         #: by the word of `set rate-limit`: what sets a limit of the process, per second, 0: none
         self.rate_limits: dict[str, Callable[[int], None]] = {}
         #: servers that are being added or removed: (backend, name) and id; one thread only

@@ -25,10 +25,12 @@ from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.sendproxy import header_maker, send_header
+from mtproxy.stream.socks import ask_proxy
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import Address
+    from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -86,6 +88,7 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     if settings.tfo and http:
         srv.socket_options += FAST_OPEN
     srv.source = settings.source or conf.source
+    srv.socks4 = settings.socks4
     if settings.send_proxy is not None:
         srv.make_header = header_maker(settings.send_proxy)
     srv.purge_delay = settings.pool_purge_delay
@@ -237,7 +240,8 @@ async def connect(stream: Stream) -> Connection:
         attempt = ctx.now
         error = 0
         try:
-            conn = _open(stream, srv)
+            family, where = _where(stream, srv)
+            conn = _open(stream, srv, family, where)
         except OSError as e:
             error = e.errno or errno.EIO
             if error in _NO_DESCRIPTOR:
@@ -260,6 +264,11 @@ async def connect(stream: Stream) -> Connection:
                         conn.close()
                         raise Stop(0, "CC")
                     await park()
+            if not error and srv.socks4 is not None:
+                try:
+                    await ask_proxy(stream, conn, where, attempt + conf.connect)
+                except OSError as e:
+                    error = e.errno or errno.ETIMEDOUT
             header = b""
             if not error and srv.make_header is not None:
                 header = srv.make_header(stream)
@@ -318,7 +327,8 @@ def follows_client(address: Address) -> bool:
     return address.port_offset is not None or address.port == 0 or address.host in _ANY_HOST
 
 
-def _open(stream: Stream, srv: Server) -> Connection:
+def _where(stream: Stream, srv: Server) -> tuple[int, SockAddr]:
+    """Family and address that the stream is to be connected to. Raises OSError."""
     address = srv.address
     port = address.port
     if address.port_offset is not None or (port == 0 and address.kind not in _PORTLESS):
@@ -330,6 +340,13 @@ def _open(stream: Stream, srv: Server) -> Connection:
         family, where = (
             (socket.AF_INET6, (host, port, 0, 0)) if ":" in host else (socket.AF_INET, (host, port))
         )
+    return family, where
+
+
+def _open(stream: Stream, srv: Server, family: int, where: SockAddr) -> Connection:
+    """Start to connect, to the server's SOCKS4 proxy where it has one. Raises OSError."""
+    if srv.socks4 is not None:
+        family, where = sockaddr(srv.socks4, srv.socks4.port)
     return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
 
 

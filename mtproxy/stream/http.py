@@ -488,7 +488,7 @@ class HttpStream(HttpRules):
             self._log_now()
         self.answered = True
         if body is None:
-            self.down = Pump(sconn, conn, 1, head=out, remaining=0)
+            await self._send_whole(out)
         else:
             first, remaining, chunks = body
             self.down = Pump(
@@ -496,9 +496,9 @@ class HttpStream(HttpRules):
                 head=out, first=first, remaining=remaining, chunks=chunks,
                 splice=conf.splice, eager=conf.splice_response or bconf.splice_response,
             )  # fmt: skip
-        await self._forward()
-        if self.down.chunks is not None:
-            extra = self.down.rest
+            await self._forward()
+            if self.down.chunks is not None:
+                extra = self.down.rest
         if self.up_failed:
             keep = False
         elif (
@@ -515,6 +515,24 @@ class HttpStream(HttpRules):
                 give_idle(sconn, ctx.now)
         self.term_state = "----"
         return keep
+
+    async def _send_whole(self, out: bytes) -> None:
+        """Send a response that is here to its end. Raises Stop as `_forward` does."""
+        conn, sconn = self.conn, self.sconn
+        assert sconn is not None
+        sent = 0
+        if self.up is None:
+            try:
+                sent = conn.send(out)
+            except BlockingIOError:
+                conn.ready &= ~OUT
+            except OSError:
+                raise Stop(0, "CD") from None
+            self.bytes_read += sent
+            if sent == len(out):
+                return
+        self.down = Pump(sconn, conn, 1, head=out[sent:], remaining=0)
+        await self._forward()
 
     async def _send_away(self, request: RequestHead, prefix: bytes) -> None:
         """`redir` of a server: the client is told to go there itself (manual 5.2). Raises Stop."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
+from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.report import say
 from mtproxy.http.cache import HeadCache
 from mtproxy.proxy.counters import FrontendCounters
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mtproxy.proxy.checks.script import Script
     from mtproxy.proxy.dns.section import Section
     from mtproxy.proxy.frontend import Frontend
-    from mtproxy.proxy.quota import Quota
+    from mtproxy.proxy.quota import Quota, Rate
     from mtproxy.proxy.resolver import Resolver
     from mtproxy.rules.view import View
     from mtproxy.sched.context import ThreadContext
@@ -176,7 +177,7 @@ class ListenerRoom:
     that its connections count towards, shared by all threads.
     """
 
-    __slots__ = ("counters", "front", "id", "loads", "name", "quotas")
+    __slots__ = ("counters", "front", "id", "loads", "name", "quotas", "rates")
 
     def __init__(
         self,
@@ -192,6 +193,8 @@ class ListenerRoom:
         self.front = front
         self.id = listener_id
         self.quotas = quotas
+        #: the limits per second of the process and of the frontend, shared likewise
+        self.rates: tuple[Rate, ...] = ()
         self.name = None if name is None else name.encode("utf-8", "surrogateescape")
         #: the counters of all threads, where there are any
         self.loads = side_counters
@@ -306,9 +309,26 @@ class FrontGate:
                 for taken in self.quotas[:number]:
                     taken.leave(self.tid)
                 return False
+        rates = self.listener.rates
+        for number, rate in enumerate(rates):
+            if rate.limit and not rate.enter(monotonic_ms(), self.tid):
+                for counted in rates[:number]:
+                    if counted.limit:
+                        counted.cancel(self.tid)
+                self.listener.leave(self.tid)
+                return False
         return True
 
+    def delay(self) -> int:
+        """How many ms to wait for the limits per second, where they may be why nobody is admitted;
+        0: there are none.
+        """
+        return max([rate.delay for rate in self.listener.rates], default=0)
+
     def cancel(self) -> bool:
+        for rate in self.listener.rates:
+            if rate.limit:
+                rate.cancel(self.tid)
         return self.listener.leave(self.tid)
 
     def enter(self) -> None:

@@ -12,8 +12,21 @@ from __future__ import annotations
 from mtproxy.http.h1_request import RequestHead
 from mtproxy.stream.http import HttpStream
 from mtproxy.stream.proxied import Proxied
+from mtproxy.stream.request_body import RequestBody
 from mtproxy.stream.rules import Route
 from mtproxy.stream.tcp import TcpStream
+
+#: of a `Transaction`: what rules about content may have set
+_CARRIED = (
+    "extra",
+    "limits",
+    "log_level",
+    "nice",
+    "priority_class",
+    "priority_offset",
+    "req_vars",
+    "txn_vars",
+)
 
 
 class SwitchingTcp(TcpStream, HttpStream):  # type: ignore[misc]
@@ -46,9 +59,18 @@ class SwitchedHttp(HttpStream):
 
     __slots__ = ()
 
+    def begin_rules(self, request: RequestHead | None, body: RequestBody | None = None) -> None:
+        """What rules about content have set and chosen is still there."""
+        before = getattr(self, "txn", None)
+        super().begin_rules(request, body)
+        if before is not None:
+            for name in _CARRIED:
+                setattr(self.txn, name, getattr(before, name))
+
     async def _transaction(self, request: RequestHead, rest: bytes) -> bytes | None:
-        self.__class__ = HttpStream  # type: ignore[assignment]
-        leftover = await HttpStream._transaction(self, request, rest)
-        self.room = self.listener.front.http or self.room
-        self.conf = self.room.conf
-        return leftover
+        try:
+            return await super()._transaction(request, rest)
+        finally:
+            self.__class__ = HttpStream  # type: ignore[assignment]
+            self.room = self.listener.front.http or self.room
+            self.conf = self.room.conf

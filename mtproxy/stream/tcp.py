@@ -30,8 +30,9 @@ class TcpStream(TcpRules):
             self.close_session()
 
     async def switch(self, route: Route) -> None:
-        """The connection becomes one of HTTP; see `SwitchingTcp`."""
-        raise NotImplementedError(f"{route.name} is of mode http")
+        """The connection becomes one of HTTP where it may, see `SwitchingTcp`; here it ends."""
+        self.term_state = "IR"
+        self._account()
 
     async def _serve(self) -> Route | None:
         """All of the session; or the way on where that is one of HTTP, before anything is sent."""

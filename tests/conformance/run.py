@@ -257,7 +257,7 @@ class Runner:
                 MARK: mark,
             }
         )
-        command = [self.varnishtest, "-b", "2097152", "-k", "-t", f"{seconds:g}", "-L", str(path)]
+        command = [self.varnishtest, "-b", "8388608", "-k", "-t", f"{seconds:g}", "-L", str(path)]
         start = time.monotonic()
         if name in ONE_CPU:
             command = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *command]

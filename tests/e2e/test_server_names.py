@@ -315,6 +315,22 @@ def test_garbage_does_no_harm(proxy, names: NameServer) -> None:
     assert "Traceback" not in program.output()
 
 
+def test_checks_go_where_the_name_leads(proxy, names: NameServer, origin) -> None:
+    """A checked server is up when its name has an address, and down when nobody listens there."""
+    names.answers = {WEB: ["127.0.0.1"]}
+    lines = f"    server s web.test:{origin.port} check inter 50ms fall 1 rise 1"
+    program = proxy(config(names, lines))
+    wait_until(lambda: program.stat("b", "s")["check_status"] == "L4OK", "a check that passes")
+    assert program.server_status("b", "s") == "UP"
+    names.answers = {WEB: ["127.0.0.251"]}
+    wait_until(lambda: program.server_status("b", "s") == "DOWN", "a check that fails")
+    names.answers = {}
+    wait_until(lambda: "MAINT" in program.server_status("b", "s"), "no address")
+    names.answers = {WEB: ["127.0.0.1"]}
+    wait_until(lambda: program.server_status("b", "s") == "UP", "an address again")
+    wait_until(lambda: program.stat("b", "s")["check_status"] == "L4OK", "a check again")
+
+
 @pytest.mark.only("mtproxy")  # HAProxy goes on with idle connections to the old address
 def test_requests_go_where_the_name_leads(proxy, names: NameServer, origin) -> None:
     """Connections to the old address are not used again when the name has a new one."""

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.program import Program, find_tool
+from mtproxy.testing.waiting import PATIENCE
 from mtproxy.testing.wire import Wire, connect
 
 PAGE = """
@@ -127,6 +129,25 @@ def test_forms_change_servers_as_in_haproxy(proxy, origin: Origin, program: str)
         ask(wire, "/stats", method="POST", body=big)
         assert wire.read_head().get("location") == b"/stats;st=EXCD"
     assert states(running)["s1"].startswith("UP")
+
+
+def test_sessions_are_ended_by_a_form(proxy, serve, program: str) -> None:
+    asked = threading.Event()
+
+    def never_answer(wire: Wire) -> None:
+        wire.read_head()
+        asked.set()
+        wire.read_to_end()
+
+    running = proxy(http(serve(never_answer).port, fe=PAGE))
+    running.wait_ready()
+    with connect(running.address("fe")) as wire:
+        ask(wire, "/slow", "connection: close")
+        assert asked.wait(PATIENCE)
+        assert post(running, "s=s1&action=shutdown&b=be") == b"/stats;st=DONE"
+        # an answer of the proxy's own, or none
+        said = wire.read_to_end()
+        assert not said or said.startswith(b"HTTP/1.1 50")
 
 
 def test_the_page_is_read_only_without_admin(proxy, origin: Origin, program: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.waiting import wait_until
-from mtproxy.testing.wire import Wire
+from mtproxy.testing.wire import PeerClosed, Wire
 
 TIMES = "    timeout connect 40s\n    timeout client 120s\n    timeout server 120s\n"
 
@@ -90,6 +90,25 @@ def test_a_rule_switches(proxy, serve, origin: Origin) -> None:
     assert other.read_exactly(12) == b"\x00\x01binary\r\n\r\n"
 
 
+def test_variables_of_rules_about_content(proxy, origin: Origin) -> None:
+    """They are there for the rules about HTTP; the next request sets its own."""
+    fe = """
+        tcp-request inspect-delay 60s
+        tcp-request content set-var(req.mode) internal.strm.is_htx,iif(http,tcp)
+        tcp-request content switch-mode http if HTTP
+        tcp-request content reject
+        http-request set-header x-mode %[var(req.mode)]
+        http-request set-header x-name %[fe_name]
+        default_backend web
+    """
+    wire = proxy(config(origin, fe)).connect()
+    assert seen(wire, b"x-mode") == b"tcp"
+    wire.send(b"GET /head HTTP/1.1\r\nhost: a\r\n\r\n")
+    head = wire.read_response().body.lower()
+    assert b"x-mode: http" in head
+    assert b"x-name: fe" in head
+
+
 def test_http_does_not_go_to_a_backend_of_mode_tcp(proxy, origin: Origin) -> None:
     fe = """
         tcp-request content switch-mode http
@@ -98,6 +117,20 @@ def test_http_does_not_go_to_a_backend_of_mode_tcp(proxy, origin: Origin) -> Non
     wire = proxy(config(origin, fe)).connect()
     wire.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
     assert wire.read_to_end() == b""
+
+
+def test_a_listener_that_stays_with_tcp(proxy, origin: Origin) -> None:
+    text = config(origin, "default_backend web").replace('{fe}"', '{fe}" proto none')
+    wire = proxy(text).connect()
+    wire.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert not wire_answer(wire)
+
+
+def wire_answer(wire: Wire) -> bytes:
+    try:
+        return wire.read_to_end()
+    except (ConnectionError, PeerClosed):
+        return b""
 
 
 def test_the_choice_of_a_rule_about_bytes_holds(proxy, serve, origin: Origin) -> None:

@@ -294,18 +294,18 @@ class Run:
                 more = connection.recv(socks4.REPLY_SIZE - len(reply))
             except BlockingIOError:
                 connection.ready &= ~net.IN
-                await self._wait(net.READABLE, CheckStatus.L6TOUT)
+                await self._wait(net.READABLE, CheckStatus.L7TOUT)
                 continue
             except OSError:
                 raise self._refused(socks4.READ_ERROR) from None
             if not more:
-                raise self._refused(socks4.ABORTED)
+                raise self._refused(socks4.READ_ERROR)
             reply += more
         if not socks4.granted(reply):
             raise self._refused(socks4.DENIED)
 
     def _refused(self, text: str) -> _Ended:
-        return _Ended(Outcome(CheckStatus.L6RSP, text_of(text.encode() + self._place())))
+        return _Ended(Outcome(CheckStatus.SOCKERR, text_of(text.encode() + self._place())))
 
     async def _wait(self, ready: int, status: CheckStatus) -> None:
         """Until the connection is ready, or the time is over."""

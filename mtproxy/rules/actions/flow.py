@@ -50,8 +50,8 @@ def _parse_switch(reader: RuleReader) -> None:
 
 
 def _build_switch(_args: object, build: Build) -> Act:
-    # what is HTTP already stays so
-    verdict = None if build.proxy.mode == "http" else SWITCH
+    # what is HTTP already stays so, and the set ends all the same
+    verdict = ACCEPT if build.proxy.mode == "http" else SWITCH
     return lambda _view: verdict
 
 

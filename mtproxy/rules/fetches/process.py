@@ -42,7 +42,7 @@ def _stopping(view: View) -> bool:
 
 def _is_htx(view: View) -> bool:
     """Whether the stream speaks HTTP, which HAProxy has in a form of its own then."""
-    return bool(view.fe.settings.mode == "http")
+    return bool(view.room.mode == "http")
 
 
 def _cpu_calls(view: View) -> int:

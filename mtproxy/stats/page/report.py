@@ -36,6 +36,7 @@ ACTIONS: Final = (
     ("eagent", "Agent: enable checks"),
     ("arunn", "Agent: force UP"),
     ("adown", "Agent: force DOWN"),
+    ("shutdown", "Kill sessions"),
 )
 
 #: what `;st=` says, and how the note looks

@@ -58,6 +58,8 @@ NO_READER = {
 
 #: names that more than one record has, or that are common words: how each record's is read
 READ_AS = {
+    ("ProxySettings", "server_state_file"): r"proxy\.server_state_file",
+    ("GlobalSettings", "server_state_file"): r"glob\.server_state_file",
     ("Address", "host"): r"address\.host",
     ("Address", "kind"): r"address\.kind",
     ("Address", "port"): r"address\.port\b",

@@ -15,6 +15,7 @@ import pytest
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import Address, AddressKind, ServerSettings, Timeouts
 from mtproxy.net.connection import IN, OUT, Connection
+from mtproxy.net.sockets import SockAddr
 from mtproxy.proxy.server import Server
 from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext
@@ -317,9 +318,9 @@ def test_the_interval_counts_where_the_pauses_are(
     tried: list[str] = []
     original = connect_module._open
 
-    def note(stream: Stream, srv: Server) -> Connection:
+    def note(stream: Stream, srv: Server, family: int, where: SockAddr) -> Connection:
         tried.append(srv.name)
-        return original(stream, srv)
+        return original(stream, srv, family, where)
 
     monkeypatch.setattr(connect_module, "_open", note)
     outcome = run(
