@@ -348,6 +348,8 @@ class ProxyDraft:
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
+    #: of a `log-forward` section
+    datagrams: list[BindSettings] = field(default_factory=list)
     servers: list[ServerDraft] = field(default_factory=list)
     #: the same by name, so that thousands of servers are read in linear time
     servers_by_name: dict[str, ServerDraft] = field(default_factory=dict)

@@ -23,7 +23,6 @@ SECTIONS_LATER: dict[str, str] = {
     "crt-store": "TLS",
     "fcgi-app": "FastCGI",
     "healthcheck": "health check sections",
-    "log-forward": "log forwarding",
     "log-profile": "log profiles",
     "mailers": "e-mail alerts",
     "peers": "peers",

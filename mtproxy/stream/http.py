@@ -25,6 +25,8 @@ from mtproxy.http.h1_response import (
 from mtproxy.http.headers import make_header
 from mtproxy.http.uri import path_and_query
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
+from mtproxy.proxy.observe import of_status
+from mtproxy.proxy.transitions import notice
 from mtproxy.rules.reply import Message, is_silent
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.connect import connect, give_idle
@@ -355,6 +357,8 @@ class HttpStream(HttpRules):
             else:
                 received = received[end:]
             self.t_r = ctx.now - sent_at
+            if srv.observer is not None:
+                notice(srv.shared, ctx, of_status(response.status))
             if ruled:
                 if self.tracking is not None:
                     self.tracking.count_status(response.status)

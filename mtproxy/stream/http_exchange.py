@@ -19,6 +19,14 @@ from mtproxy.http.h1_request import RequestHead
 from mtproxy.http.h1_response import ResponseHead, parse_response_head
 from mtproxy.net.connection import ENDED, ERR, IN, OUT, READABLE, Connection
 from mtproxy.proxy.capture import BadCapture, locate
+from mtproxy.proxy.observe import (
+    HTTP_BROKEN_PIPE,
+    HTTP_READ_ERROR,
+    HTTP_READ_TIMEOUT,
+    HTTP_RSP,
+    Event,
+)
+from mtproxy.proxy.transitions import notice
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.connect import follows_client, reuse_kept, take_idle
@@ -225,6 +233,7 @@ class HttpExchange(Stream):
         assert sconn is not None
         self.server_expire = since + self.bconf.server
         self.client_expire = since + conf.client
+        broken = HTTP_BROKEN_PIPE
         parsed = 0  # how much of buf was looked at without finding the end of a head
         while True:
             up = self.up
@@ -245,7 +254,7 @@ class HttpExchange(Stream):
                     sconn.ready &= OUT
                     continue
                 except OSError:
-                    data = b""
+                    data, broken = b"", HTTP_READ_ERROR
                 if not data:
                     if reused and not buf and not self.first:
                         # It was closed while our request was on its way. The client saw a kept
@@ -255,7 +264,7 @@ class HttpExchange(Stream):
                         self.srv_status = QUIET
                         self.logged = True
                         raise Stop(0, "SH")
-                    self._count_failed_response()
+                    self._count_failed_response(broken)
                     raise Stop(502, "SH", partial=bool(buf))
                 if len(data) < conf.bufsize and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
@@ -272,7 +281,7 @@ class HttpExchange(Stream):
                     expire = self.client_expire
             if now >= expire:
                 if expire == self.server_expire:
-                    self._count_failed_response()
+                    self._count_failed_response(HTTP_READ_TIMEOUT)
                     raise Stop(504, "sH")
                 raise Stop(408, "cH")
             if self.conn.ready & ENDED and self._abort_on_close():
@@ -344,9 +353,11 @@ class HttpExchange(Stream):
             self.conf.bufsize,
         )
 
-    def _count_failed_response(self) -> None:
+    def _count_failed_response(self, event: Event = HTTP_RSP) -> None:
         srv, be = self.srv, self.be
         assert srv is not None and be is not None
+        if srv.observer is not None:
+            notice(srv.shared, self.ctx, event)
         srv.counters.failed_resp += 1
         be.counters.failed_resp += 1
 

@@ -20,6 +20,10 @@ _CACHEABLE_COOKIE = (
 )
 _LAX = "relaxed parsing is not followed: such messages are refused, with a warning at load"
 _STRICTER = "HAProxy ignores the bad word, we name it"
+_REFUSED_PAGE = (
+    "HAProxy logs a refusal of its page as 400 and closes the connection: its own answer comes on"
+    " top of the rule's"
+)
 _LATER = "a keyword of another part of the proxy, not supported yet: refused at load"
 
 #: recorded differences that two programs, or two runs, show or do not show as time has it
@@ -50,6 +54,16 @@ DIFFERENCES: Final[dict[str, str]] = {
     "replies/response return keeps": (
         "the server's connection is closed with the response that nobody wants, HAProxy reads it"
     ),
+    **{
+        f"stats/{name}": _REFUSED_PAGE
+        for name in (
+            "accounts",
+            "an account without a password",
+            "a realm",
+            "access rules",
+            "access by realm",
+        )
+    },
     "strings/language(fr;en) of fr;q=0,en": (
         "HAProxy 2.6 stops reading behind a language with q=0 (RFC 9110 section 12.5.4)"
     ),
