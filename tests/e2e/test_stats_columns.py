@@ -40,12 +40,15 @@ VALUES_DIFFER = {
 CONFIG = """
 global
     maxconn 500
+    maxconnrate 7000
+    maxsessrate 6000
 {HTTP}
     retries 1
 frontend fe
     bind "fd@${{fe}}" name one
     option socket-stats
     maxconn 77
+    rate-limit sessions 5000
     http-request deny if {{ path /deny }}
     http-request return status 204 if {{ path /ret }}
     http-request redirect location /x if {{ path /redir }}
@@ -72,7 +75,9 @@ backend be
     server s2 127.0.0.1:{dead} weight 9 check inter 100ms
     server s3 127.0.0.1:{origin} backup
     server s4 127.0.0.1:{origin} disabled
-    server s5 127.0.0.1:{origin} check inter 100s backup
+    server s5 127.0.0.1:{origin} check inter 100s backup slowstart 1s
+    server s6 127.0.0.1:{origin} track s5 backup
+    server s7 127.0.0.1:{origin} agent-check agent-port 1 agent-inter 100s backup
 backend dead
     server d1 127.0.0.1:{dead}
 backend none
@@ -210,7 +215,7 @@ def test_show_info(told: dict[str, dict[str, str]]) -> None:
     assert list(theirs) == list(ours)
     for name in ("Nbthread", "Nbproc", "Process_num", "Maxconn", "Hard_maxconn", "CurrConns",
                  "Maxpipes", "Stopping", "Listeners", "node", "MaxSslConns", "Unstoppable Jobs",
-                 "BusyPolling", "DroppedLogs", "Tainted"):  # fmt: skip
+                 "BusyPolling", "DroppedLogs", "Tainted", "ConnRateLimit", "SessRateLimit"):  # fmt: skip
         assert theirs[name] == ours[name], name
 
     def places(text: str) -> list[str]:
