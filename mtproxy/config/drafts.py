@@ -348,6 +348,8 @@ class ProxyDraft:
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
+    #: of a `log-forward` section
+    datagrams: list[BindSettings] = field(default_factory=list)
     servers: list[ServerDraft] = field(default_factory=list)
     #: the same by name, so that thousands of servers are read in linear time
     servers_by_name: dict[str, ServerDraft] = field(default_factory=dict)
@@ -574,6 +576,8 @@ class GlobalDraft:
     unix_bind: dict[str, object] = field(default_factory=dict)
     #: `expose-experimental-directives`
     experimental: bool = False
+    #: what `h1-case-adjust` and its file say
+    h1_case: dict[bytes, bytes] = field(default_factory=dict)
 
     def freeze(self) -> GlobalSettings:
         sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)
@@ -584,5 +588,6 @@ class GlobalDraft:
             tune=self.tune,
             disabled_features=frozenset(self.disabled_features),
             expose_experimental=self.experimental,
+            h1_case=self.h1_case,
         )
         return replace(settings, **self.values)  # type: ignore[arg-type]

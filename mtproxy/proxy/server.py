@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.observe import Observer
 from mtproxy.proxy.queue import releaser
 from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.proxy.states import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.check import Check
     from mtproxy.proxy.dns.servers import Follower
     from mtproxy.proxy.queue import ServerLimit
     from mtproxy.sched.tasklet import Tasklet
@@ -66,6 +68,7 @@ class ServerState:
         "agent_send",
         "backend",
         "check",
+        "check_task",
         "down_ms",
         "down_transitions",
         "dynamic",
@@ -81,6 +84,7 @@ class ServerState:
         "limit",
         "lock",
         "name",
+        "observer",
         "position",
         "removed",
         "settings",
@@ -155,6 +159,12 @@ class ServerState:
         self.down_ms = 0
         #: how often it went down or into maintenance
         self.down_transitions = 0
+        #: the task of its health check, for those who want it sooner
+        self.check_task: Check | None = None
+        #: what traffic says of it (`observe`); None: nobody looks
+        self.observer: Observer | None = None
+        if settings.states.observe != "none" and settings.check is not None:
+            self.observer = Observer(self)
         #: failed checks while it was not yet down
         self.failed_checks = 0
         #: how often traffic showed so many errors that `on-error` was done (`observe`)
@@ -263,6 +273,7 @@ class Server:
         "max_idle",
         "max_reuse",
         "name",
+        "observer",
         "permits",
         "position",
         "purge_delay",
@@ -291,6 +302,7 @@ class Server:
 
     def __init__(self, shared: ServerState, tid: int) -> None:
         self.shared = shared
+        self.observer = shared.observer
         self.backend = shared.backend
         self.settings = shared.settings
         self.name = sys.intern(shared.name)  # immortal: shared without a count

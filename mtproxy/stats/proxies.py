@@ -322,6 +322,8 @@ def server_row(
         }
         if agent.status.has_code:
             values["agent_code"] = agent.code
+    if state.checked_one.settings.states.observe != "none":
+        values["hanafail"] = state.failed_hana
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check
