@@ -220,7 +220,8 @@ def test_show_info(told: dict[str, dict[str, str]]) -> None:
     assert list(theirs) == list(ours)
     for name in ("Nbthread", "Nbproc", "Process_num", "Maxconn", "Hard_maxconn", "CurrConns",
                  "Maxpipes", "Stopping", "Listeners", "node", "MaxSslConns", "Unstoppable Jobs",
-                 "BusyPolling", "DroppedLogs", "Tainted", "ConnRateLimit", "SessRateLimit"):  # fmt: skip
+                 "BusyPolling", "DroppedLogs", "Tainted", "ConnRateLimit",
+                 "SessRateLimit"):  # fmt: skip
         assert theirs[name] == ours[name], name
 
     def places(text: str) -> list[str]:
