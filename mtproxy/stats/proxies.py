@@ -299,8 +299,9 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
-        if state.settings.cookie:
-            values["cookie"] = _readable(state.settings.cookie)
+        cookie = state.sides[0].cookie if state.sides else state.settings.cookie
+        if cookie:
+            values["cookie"] = _readable(cookie)
     limit = state.limit
     if limit is not None:
         if limit.maxconn:
