@@ -151,6 +151,12 @@ class StateSettings:
     track: str = ""
     #: "up" until the first failed check, "fully-up", "down" until one passes, "fully-down"
     init_state: str = "up"
+    #: what traffic is watched for: "none", "layer4" or "layer7"
+    observe: str = "none"
+    #: errors in a row until something is done
+    error_limit: int = 10
+    #: "fastinter", "fail-check", "sudden-death" or "mark-down"
+    on_error: str = "fail-check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +277,24 @@ class RingSettings:
     servers: tuple[ServerSettings, ...] = ()
     connect_timeout: int | None = None
     server_timeout: int | None = None
+    location: Location = Location("", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogForwardSettings:
+    """A `log-forward` section: syslog that comes in over TCP (`binds`) or as datagrams goes to all
+    `logs` (manual 3.10).
+    """
+
+    name: str
+    binds: tuple[BindSettings, ...] = ()
+    datagrams: tuple[BindSettings, ...] = ()
+    logs: tuple[LogSettings, ...] = ()
+    #: connections at a time
+    maxconn: int = 10
+    backlog: int | None = None
+    #: ms without a byte after which a connection is closed
+    client_timeout: int | None = None
     location: Location = Location("", 0)
 
 
@@ -542,6 +566,8 @@ class GlobalSettings:
     profiling_locks: bool = False
     #: `expose-experimental-directives`
     expose_experimental: bool = False
+    #: names of fields in lower case -> as `h1-case-adjust` spells them
+    h1_case: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +591,7 @@ class Settings:
     #: the environment after setenv, presetenv, unsetenv and resetenv
     environment: dict[str, str] = field(default_factory=dict)
     rings: tuple[RingSettings, ...] = ()
+    log_forwards: tuple[LogForwardSettings, ...] = ()
     resolvers: Mapping[str, ResolversSettings] = field(default_factory=dict)
     #: `userlist` sections by name: users by name
     userlists: Mapping[str, Mapping[str, UserSettings]] = field(default_factory=dict)

@@ -10,7 +10,17 @@ from functools import partial
 from mtproxy import __version__
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CommandLine, Settings
-from mtproxy.boot import binding, build, limits, memory, notify, process, runtime_socket, stopping
+from mtproxy.boot import (
+    binding,
+    build,
+    limits,
+    logforward,
+    memory,
+    notify,
+    process,
+    runtime_socket,
+    stopping,
+)
 from mtproxy.boot.report import silence, tell
 from mtproxy.proxy import statefile
 from mtproxy.proxy.check import start_check, start_checks
@@ -60,6 +70,8 @@ def run(settings: Settings, options: CommandLine) -> int:
         tell("warning", f"[mtproxy.main()] {warning}")
     os.environ.update(settings.environment)
     listeners, runtime_sockets, failures = binding.bind_all(settings, options.stop_pids, nbthread)
+    intakes, more = logforward.bind_all(settings)
+    failures += more
     if failures:
         for failure in failures:
             tell("alert", failure)
@@ -108,6 +120,7 @@ def run(settings: Settings, options: CommandLine) -> int:
     build.announce_listeners(pool.fd_table, shared, nbthread)
     runtime.start_check = lambda server, ctx: start_check(server, glob, ctx)
     runtime_socket.announce(pool.fd_table, runtime, runtime_sockets)
+    logforward.announce(pool.fd_table, settings, intakes, shared.pid, nbthread)
 
     def setup(ctx: ThreadContext) -> None:
         ctx.pipe_size = pipe_size

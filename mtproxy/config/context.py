@@ -30,6 +30,8 @@ class Context:
     #: the proxies by name, in order: a frontend and a backend may share one
     proxies_by_name: dict[str, list[ProxyDraft]] = field(default_factory=dict)
     rings: list[RingDraft] = field(default_factory=list)
+    #: `log-forward` sections: what a frontend has of it
+    log_forwards: list[ProxyDraft] = field(default_factory=list)
     #: pattern files and the patterns of ACL lines
     patterns: PatternStore = field(default_factory=PatternStore)
     #: the proxy or defaults section being read

@@ -18,6 +18,7 @@ from mtproxy.base.settings import (
     BindSettings,
     GlobalSettings,
     Location,
+    LogForwardSettings,
     LogSettings,
     ProxySettings,
     ResolveSettings,
@@ -44,6 +45,8 @@ def explain(settings: Settings, before: Mapping[str, str]) -> str:
     lines += _global(settings.global_)
     for ring in settings.rings:
         lines += ["", f"ring {quote(ring.name)}", *_ring(ring)]
+    for forward in settings.log_forwards:
+        lines += ["", f"log-forward {quote(forward.name)}", *_log_forward(forward)]
     lines += section_lines(settings)
     sections = Sections()
     for proxy in settings.proxies:
@@ -288,6 +291,20 @@ def _range(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
+def _log_forward(forward: LogForwardSettings) -> Iterator[str]:
+    for bind in forward.binds:
+        yield _line("bind", *_bind_words(bind))
+    for bind in forward.datagrams:
+        yield _line("dgram-bind", *_bind_words(bind))
+    yield _line("maxconn", forward.maxconn)
+    if forward.backlog is not None:
+        yield _line("backlog", forward.backlog)
+    if forward.client_timeout is not None:
+        yield _line("timeout", "client", duration(forward.client_timeout))
+    for log in forward.logs:
+        yield _log(log)
+
+
 def _ring(ring: RingSettings) -> Iterator[str]:
     if ring.description:
         yield _line("description", ring.description)
@@ -332,10 +349,10 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states", "agent",
-    "init_last",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions",
+    "shutdown_backups", "init_last",
 })  # fmt: skip
-_STATE_VALUES = ("track", "init-state")
+_STATE_VALUES = ("track", "init-state", "observe", "error-limit", "on-error")
 _CHECK_KNOWN = frozenset({
     "inter", "fastinter", "downinter", "rise", "fall", "address", "port", "send_proxy",
     "via_socks4",
@@ -436,7 +453,11 @@ def _server_words(server: ServerSettings) -> list[str]:
     for name in _STATE_VALUES:
         value = getattr(server.states, name.replace("-", "_"))
         if value:
-            words += [name, value]
+            words += [name, str(value)]
+    if server.shutdown_sessions:
+        words += ["on-marked-down", "shutdown-sessions"]
+    if server.shutdown_backups:
+        words += ["on-marked-up", "shutdown-backup-sessions"]
     agent = server.agent
     if agent is not None:
         words += [

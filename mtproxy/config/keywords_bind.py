@@ -139,6 +139,19 @@ def _thread_set(name: str, text: str) -> str:
     )
 
 
+def threads_of(text: str, nbthread: int) -> tuple[int, ...]:
+    """The numbers, from 0, of the threads that a `thread` word means and that there are."""
+    match text:
+        case "all":
+            return tuple(range(nbthread))
+        case "odd":  # counted from 1
+            return tuple(range(0, nbthread, 2))
+        case "even":
+            return tuple(range(1, nbthread, 2))
+    first, _, last = text.partition("-")
+    return tuple(range(int(first) - 1, min(int(last), nbthread)))
+
+
 def _thread(ctx: Context, args: Args, values: Values) -> None:
     text = args.value("a set of threads")
     group, slash, threads = text.rpartition("/")
@@ -266,11 +279,15 @@ BIND_OPTIONS: tuple[BindOption, ...] = (
 _BY_NAME = {option.name: option for option in BIND_OPTIONS}
 
 
-def _binds(ctx: Context, st: Statement, at: int, title: str) -> list[BindSettings]:
+def read_binds(
+    ctx: Context, st: Statement, at: int, title: str, *, datagrams: bool = False
+) -> list[BindSettings]:
+    """The addresses of word number `at`, with the options behind it."""
     try:
         addresses = parse_addresses(st.words[at], ctx.environ, resolver=ctx.resolver)
         for address in addresses:
-            _check_address(address)
+            if not datagrams:
+                _check_address(address)
     except AddressError as error:
         raise ConfigError(f"'{title}' : {error}", word=st.words[at]) from None
     values: Values = {}
@@ -301,11 +318,12 @@ def _check_address(address: Address) -> None:
             raise AddressError(f"file descriptor {address.fd} is not a socket")
 
 
-def _bind(ctx: Context, st: Statement) -> None:
+def read_bind(ctx: Context, st: Statement) -> None:
+    """`bind` of the section in `ctx.current`."""
     text = st.required(1, "an address")
     # Whatever goes wrong now, the proxy does not lack a `bind` line.
     ctx.proxy.bind_lines += 1
-    binds = _binds(ctx, st, 1, f"bind {text}")
+    binds = read_binds(ctx, st, 1, f"bind {text}")
     number = binds[0].id if binds else None
     for earlier in ctx.proxy.binds:
         if number is not None and earlier.id == number:
@@ -320,7 +338,7 @@ def _bind(ctx: Context, st: Statement) -> None:
 def _stats_socket(ctx: Context, st: Statement) -> None:
     text = st.required(2, "an address", taken=2)
     ctx.note_stats()
-    binds = _binds(ctx, st, 2, f"stats socket {text}")
+    binds = read_binds(ctx, st, 2, f"stats socket {text}")
     if any(bind.accept_proxy for bind in binds):
         raise ConfigError(
             f"'stats socket {text}' : 'accept-proxy' is not supported by mtproxy here",
@@ -361,7 +379,7 @@ def _unix_bind(ctx: Context, st: Statement) -> None:
 
 
 KEYWORDS: tuple[Keyword, ...] = (
-    Keyword("bind", FRONT_ONLY, _bind),
+    Keyword("bind", FRONT_ONLY, read_bind),
     Keyword("stats socket", IN_GLOBAL, _stats_socket),
     Keyword("stats timeout", IN_GLOBAL, _stats_timeout),
     Keyword("unix-bind", IN_GLOBAL, _unix_bind),

@@ -56,7 +56,8 @@ def _target(ctx: Context, text: str) -> tuple[Address | None, str | None, str | 
     return replace(address, kind=kind, port=port), None, None
 
 
-def _log(ctx: Context, st: Statement) -> None:
+def read_log(ctx: Context, st: Statement) -> None:
+    """`log` of the section in `ctx.current`, or of the global one."""
     logs = ctx.global_.logs if ctx.current is None else ctx.proxy.logs
     if st.prefix == "no":
         st.at_most(0)
@@ -244,7 +245,7 @@ def _unique_id_header(ctx: Context, st: Statement) -> None:
 
 
 KEYWORDS: tuple[Keyword, ...] = (
-    Keyword("log", PROXY | {GLOBAL}, _log, negatable=True),
+    Keyword("log", PROXY | {GLOBAL}, read_log, negatable=True),
     Keyword("log-tag", PROXY | {GLOBAL}, _log_tag),
     Keyword("log-send-hostname", IN_GLOBAL, _log_send_hostname),
     Keyword("log-format", FRONT, _format),

@@ -33,6 +33,20 @@ def _choice(field: str, *words: str) -> Apply:
     return apply
 
 
+def _error_limit(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    _set(error_limit=args.integer(1))(ctx, args, draft)
+
+
+def check_observe(ctx: Context, proxy: ProxyDraft, title: str, server: ServerDraft) -> None:
+    """Answers are only seen in HTTP."""
+    if server.states.observe == "layer7" and proxy.mode != "http":
+        ctx.diagnostics.alert(
+            f"'{title}' : 'observe layer7' can only be used in mode http",
+            server.location,
+            word="observe",
+        )
+
+
 def _track(ctx: Context, args: Args, draft: ServerDraft) -> None:
     _set(track=args.value("[backend/]server"))(ctx, args, draft)
 
@@ -40,7 +54,9 @@ def _track(ctx: Context, args: Args, draft: ServerDraft) -> None:
 def check_tracks(ctx: Context, proxy: ProxyDraft) -> None:
     """What the servers of a backend track has to exist, to be checked, and to end somewhere."""
     for server in proxy.servers:
-        check_agent(ctx, f"server {proxy.name}/{server.name}", server)
+        title = f"server {proxy.name}/{server.name}"
+        check_agent(ctx, title, server)
+        check_observe(ctx, proxy, title, server)
         if server.states.track:
             _check_track(ctx, proxy, server)
 
@@ -153,5 +169,12 @@ STATE_OPTIONS: tuple[StateOption, ...] = (
         "init-state", _choice("init_state", "up", "fully-up", "down", "fully-down"), arguments=1
     ),
     StateOption("no-agent-check", _agent(False)),
+    StateOption("error-limit", _error_limit, arguments=1),
+    StateOption("observe", _choice("observe", "none", "layer4", "layer7"), arguments=1),
+    StateOption(
+        "on-error",
+        _choice("on_error", "fastinter", "fail-check", "sudden-death", "mark-down"),
+        arguments=1,
+    ),
     StateOption("track", _track, arguments=1),
 )

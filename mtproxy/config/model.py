@@ -27,12 +27,14 @@ FRONTEND = "frontend"
 LISTEN = "listen"
 BACKEND = "backend"
 RING = "ring"
+LOG_FORWARD = "log-forward"
 RESOLVERS = "resolvers"
 HTTP_ERRORS = "http-errors"
 USERLIST = "userlist"
 
 IN_GLOBAL = frozenset({GLOBAL})
 IN_RING = frozenset({RING})
+IN_LOG_FORWARD = frozenset({LOG_FORWARD})
 IN_RESOLVERS = frozenset({RESOLVERS})
 IN_HTTP_ERRORS = frozenset({HTTP_ERRORS})
 IN_USERLIST = frozenset({USERLIST})

@@ -11,7 +11,13 @@ from dataclasses import replace
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.base.settings import BUILT_IN_SINKS, Location
-from mtproxy.config import keywords_auth, keywords_errors, keywords_resolvers, registry
+from mtproxy.config import (
+    keywords_auth,
+    keywords_errors,
+    keywords_logforward,
+    keywords_resolvers,
+    registry,
+)
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft
 from mtproxy.config.known import SECTIONS_LATER
@@ -23,6 +29,7 @@ from mtproxy.config.model import (
     GLOBAL,
     HTTP_ERRORS,
     LISTEN,
+    LOG_FORWARD,
     RESOLVERS,
     RING,
     USERLIST,
@@ -39,6 +46,7 @@ _OPENERS: dict[str, Parser] = {
     HTTP_ERRORS: keywords_errors.open_section,
     USERLIST: keywords_auth.open_section,
     RESOLVERS: keywords_resolvers.open_section,
+    LOG_FORWARD: keywords_logforward.open_section,
 }
 SECTIONS = (GLOBAL, DEFAULTS, FRONTEND, LISTEN, BACKEND, RING, *_OPENERS, *SECTIONS_LATER)
 _PREFIXES = ("no", "default")

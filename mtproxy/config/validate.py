@@ -5,6 +5,7 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 
 from mtproxy.base.location import Location
@@ -20,12 +21,15 @@ from mtproxy.config import (
     keywords_auth,
     keywords_balance,
     keywords_errors,
+    keywords_logforward,
     keywords_resolvers,
     keywords_stats,
     keywords_sticktable,
 )
 from mtproxy.config.context import Context
+from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.keywords_bind import threads_of
 from mtproxy.config.keywords_capture import check_cookie_capture
 from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
@@ -48,6 +52,8 @@ def check(ctx: Context) -> None:
         _check_ring(ctx, ring)
     for entry in ctx.global_.logs:
         _check_ring_name(ctx, entry)
+    for forward in ctx.log_forwards:
+        _check_logs(ctx, forward)
     _check_global(ctx)
     for defaults in ctx.defaults:
         _check_defaults(ctx, defaults)
@@ -275,6 +281,19 @@ def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:
                 bind.location,
                 word=bind.proto,
             )
+        if bind.threads != "all" and not threads_of(bind.threads, _thread_count(ctx)):
+            ctx.diagnostics.alert(
+                f"{proxy.title()}: 'thread' directive names threads that do not exist in"
+                f" 'bind {bind.address.text}' ('nbthread' is {_thread_count(ctx)})",
+                bind.location,
+                word="thread",
+            )
+
+
+def _thread_count(ctx: Context) -> int:
+    """As many threads as there will be."""
+    given = ctx.global_.values.get("nbthread")
+    return given if isinstance(given, int) else min(len(os.sched_getaffinity(0)), MAX_THREADS)
 
 
 def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:
@@ -477,6 +496,7 @@ def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:
         files,
         dict(ctx.environ),
         rings,
+        tuple(keywords_logforward.freeze(one, global_.logs) for one in ctx.log_forwards),
         resolvers=dict(ctx.resolvers),
         userlists=ctx.users,
         http_errors={name: dict(one.messages) for name, one in ctx.http_errors.items()},
@@ -503,5 +523,7 @@ def _referenced_servers(
 def has_listener(settings: Settings) -> bool:
     """Something to listen on: without it HAProxy does not start (exit code 2 of -c)."""
     if settings.global_.stats_sockets:
+        return True
+    if any(one.binds or one.datagrams for one in settings.log_forwards):
         return True
     return any(proxy.binds and not proxy.disabled for proxy in settings.proxies)

@@ -137,12 +137,12 @@ class ThreadLogs:
 class Sender:
     """One `log` line of one proxy on one thread: its filter, head and target."""
 
-    __slots__ = ("_heads", "dress", "level", "maximum", "minimum", "target", "whole")
+    __slots__ = ("_heads", "dress", "facility", "level", "maximum", "minimum", "target", "whole")
 
     def __init__(
         self, log: LogSettings, tag: str, pid: int, hostname: str, target: targets.LogTarget
     ) -> None:
-        facility = syslog.facility_number(log.facility or DEFAULT_FACILITY)
+        self.facility = facility = syslog.facility_number(log.facility or DEFAULT_FACILITY)
         #: less important messages are not sent
         self.level = syslog.level_number(log.level)
         #: more important ones are sent as this level
@@ -193,6 +193,14 @@ class Sender:
         else:
             message = (head + text).encode("utf-8", "surrogateescape")
             self.target.send(message[:limit] + b"\n")
+
+    def send_whole(self, head: bytes, text: bytes) -> None:
+        """Send what brings its own head, whatever level it has."""
+        limit = self.maximum - 1
+        if self.whole:
+            self.target.send((head + text[:limit])[: self.whole])
+        else:
+            self.target.send((head + text)[:limit] + b"\n")
 
 
 def open_senders(

@@ -102,6 +102,26 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
     return sock
 
 
+def receive(bind: BindSettings, *, reuse_port: bool = True) -> socket.socket:
+    """A non-blocking socket for datagrams that are sent to `bind`. Raises BindError."""
+    family, where = sockaddr(bind.address)
+    try:
+        sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if reuse_port:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6 and (bind.v6only or bind.v4v6):
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bind.v6only))
+            sock.bind(where)
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as e:
+        raise BindError(_cannot_bind(bind.address, e.strerror or str(e))) from e
+    return sock
+
+
 def _cannot_bind(address: Address, reason: str) -> str:
     """HAProxy's words."""
     match address.kind:

@@ -273,7 +273,9 @@ def start_checks(
 def _of(server: ServerState, settings: GlobalSettings) -> Iterator[Check | AgentCheck]:
     """The health check and the agent check of a server."""
     if server.settings.check is not None:
-        yield Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+        check = Check(server, settings.spread_checks, never_local=settings.pp2_never_send_local)
+        server.check_task = check
+        yield check
     if server.settings.agent is not None:
         yield AgentCheck(server, settings.spread_checks)
 

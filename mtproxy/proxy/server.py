@@ -14,9 +14,11 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.address import dynamic_cookie
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
+from mtproxy.proxy.observe import Observer
 from mtproxy.proxy.queue import releaser
 from mtproxy.proxy.slowstart import effective_weight
 from mtproxy.proxy.states import (
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared
+    from mtproxy.proxy.check import Check
     from mtproxy.proxy.dns.servers import Follower
     from mtproxy.proxy.queue import ServerLimit
     from mtproxy.sched.tasklet import Tasklet
@@ -66,6 +69,7 @@ class ServerState:
         "agent_send",
         "backend",
         "check",
+        "check_task",
         "down_ms",
         "down_transitions",
         "dynamic",
@@ -81,6 +85,7 @@ class ServerState:
         "limit",
         "lock",
         "name",
+        "observer",
         "position",
         "removed",
         "settings",
@@ -155,6 +160,12 @@ class ServerState:
         self.down_ms = 0
         #: how often it went down or into maintenance
         self.down_transitions = 0
+        #: the task of its health check, for those who want it sooner
+        self.check_task: Check | None = None
+        #: what traffic says of it (`observe`); None: nobody looks
+        self.observer: Observer | None = None
+        if settings.states.observe != "none" and settings.check is not None:
+            self.observer = Observer(self)
         #: failed checks while it was not yet down
         self.failed_checks = 0
         #: how often traffic showed so many errors that `on-error` was done (`observe`)
@@ -246,6 +257,17 @@ class ServerState:
                 assert self.state == STOPPED
 
 
+def _cookie_key(server: ServerState) -> str | None:
+    """The key of a cookie that follows the server's address; see `Server.cookie_key`."""
+    proxy, settings = server.backend.settings, server.settings
+    key = proxy.dynamic_cookie_key
+    if key is None or proxy.cookie is None or not proxy.cookie.dynamic:
+        return None
+    # one that was given stays
+    made = not settings.cookie or settings.cookie == dynamic_cookie(key, settings.address)
+    return key if made else None
+
+
 class Server:
     """One thread's side of a server. Owner thread only, apart from reading counters."""
 
@@ -254,6 +276,8 @@ class Server:
         "_untake",
         "address",
         "backend",
+        "cookie",
+        "cookie_key",
         "counters",
         "epoch",
         "idle",
@@ -263,6 +287,7 @@ class Server:
         "max_idle",
         "max_reuse",
         "name",
+        "observer",
         "permits",
         "position",
         "purge_delay",
@@ -291,11 +316,16 @@ class Server:
 
     def __init__(self, shared: ServerState, tid: int) -> None:
         self.shared = shared
+        self.observer = shared.observer
         self.backend = shared.backend
         self.settings = shared.settings
         self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.position = shared.position
         self.address = shared.address
+        #: what the persistence cookie calls it; empty: nothing
+        self.cookie = self.settings.cookie
+        #: the cookie is made of this and the address (`cookie ... dynamic`); None: it is not
+        self.cookie_key = _cookie_key(shared)
         self.tid = tid
         self._untake = shared.backend.balancer.release_hook()
         self.limit = shared.limit
@@ -350,6 +380,8 @@ class Server:
         """
         self.epoch = self.shared.epoch
         self.address = self.shared.address
+        if self.cookie_key is not None:
+            self.cookie = dynamic_cookie(self.cookie_key, self.address)
         stale = list(self.idle)
         self.idle.clear()
         self.return_permits(len(stale))

@@ -33,6 +33,7 @@ from mtproxy.proxy.states import (
 
 if TYPE_CHECKING:
     from mtproxy.base.settings import Address
+    from mtproxy.proxy.observe import Event
     from mtproxy.sched.context import ThreadContext
 
 #: longest description of a check's result that is kept, in characters
@@ -145,9 +146,43 @@ def report_check(
     _follow_up(server, ctx, change)
 
 
+def notice(server: ServerState, ctx: ThreadContext, event: Event) -> None:
+    """Traffic of a server that is observed showed something: with too many errors in a row do what
+    `on-error` says (manual 5.2).
+    """
+    observer, settings = server.observer, server.settings.check
+    assert observer is not None
+    assert settings is not None
+    errors = observer.count(event, ctx.tid)
+    if not errors:
+        return
+    action = server.settings.states.on_error
+    server.lock.take(ctx.tid)
+    server.failed_hana += 1
+    health = server.check.health
+    if action == "mark-down" and health.up:
+        health.value = health.rise
+    elif action == "sudden-death" and health.value > health.rise:
+        # one more failure after this one takes it down
+        health.value = health.rise + 1
+    server.lock.drop(ctx.tid)
+    if action != "fastinter":
+        info = f"Detected {errors} consecutive errors, last one was: {event.text}"
+        report_check(server, ctx, CheckStatus.HANA, info, -1)
+    # whatever is done, the next check comes within `fastinter`
+    task = server.check_task
+    if task is None or settings.fastinter is None:
+        return
+    due, planned = ctx.now + settings.fastinter, task.expire
+    if planned is not None and due < planned:
+        ctx.pool.wait_queue.move(task, due, ctx.tid)
+
+
 def _count(server: ServerState, check: CheckState, status: CheckStatus) -> bool:
     """Count a result for the check's health; whether that moved. SERVER lock held."""
     if status.passed:
+        if server.observer is not None:
+            server.observer.errors = 0
         return check.health.passed()
     if status.result != FAILED or (check.is_agent and not status.has_code):
         # an agent that cannot be asked says nothing about the server

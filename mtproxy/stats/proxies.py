@@ -299,8 +299,9 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
-        if state.settings.cookie:
-            values["cookie"] = _readable(state.settings.cookie)
+        cookie = state.sides[0].cookie if state.sides else state.settings.cookie
+        if cookie:
+            values["cookie"] = _readable(cookie)
     limit = state.limit
     if limit is not None:
         if limit.maxconn:
@@ -322,6 +323,8 @@ def server_row(
         }
         if agent.status.has_code:
             values["agent_code"] = agent.code
+    if state.checked_one.settings.states.observe != "none":
+        values["hanafail"] = state.failed_hana
     if state.track is not None:
         values["tracked"] = state.track.full_name
     check = state.check
@@ -350,7 +353,7 @@ def server_row(
             "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
             "last_agt": agent.info,
             "agent_desc": agent.status.description,
-            "agent_duration": agent.duration,
+            "agent_duration": max(agent.duration, 0),
             "agent_rise": agent.health.rise,
             "agent_fall": agent.health.fall,
             "agent_health": agent.health.value,

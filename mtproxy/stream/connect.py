@@ -20,6 +20,8 @@ from mtproxy.base.settings import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
+from mtproxy.proxy.observe import L4_ERR, L4_OK
+from mtproxy.proxy.transitions import notice
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
@@ -277,6 +279,8 @@ async def connect(stream: Stream) -> Connection:
                 except OSError as e:
                     error = e.errno or errno.ETIMEDOUT
             if not error:
+                if srv.observer is not None:
+                    notice(srv.shared, ctx, L4_OK)
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
@@ -285,6 +289,8 @@ async def connect(stream: Stream) -> Connection:
                     mark.target = (stream.dst_ip, stream.dst_port)
                 return conn
             conn.close()
+        if srv.observer is not None and error not in _LOCAL_TROUBLE:
+            notice(srv.shared, ctx, L4_ERR)
         srv.counters.connect += 1
         be.counters.connect += 1
         if left <= 0:

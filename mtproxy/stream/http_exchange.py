@@ -19,6 +19,14 @@ from mtproxy.http.h1_request import RequestHead
 from mtproxy.http.h1_response import ResponseHead, parse_response_head
 from mtproxy.net.connection import ENDED, ERR, IN, OUT, READABLE, Connection
 from mtproxy.proxy.capture import BadCapture, locate
+from mtproxy.proxy.observe import (
+    HTTP_BROKEN_PIPE,
+    HTTP_READ_ERROR,
+    HTTP_READ_TIMEOUT,
+    HTTP_RSP,
+    Event,
+)
+from mtproxy.proxy.transitions import notice
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
 from mtproxy.stream.connect import follows_client, reuse_kept, take_idle
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtproxy.base.settings import ForwardFor
+    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.room import FrontRoom
@@ -95,6 +104,17 @@ class HttpExchange(Stream):
             conn.mark.reused += 1
         return conn
 
+    def _last_server(self, be: Backend) -> Server | None:
+        """`option prefer-last-server`: the one whose connection this client alone has; None
+        where there is none, or where it may not be used now.
+        """
+        if self.kept is None:
+            return None
+        srv: Server = self.kept.mark.server
+        if srv.backend is not be.shared or not srv.shared.usable:
+            return None
+        return srv
+
     def _take_kept(self, srv: Server) -> Connection | None:
         """The connection that this client alone used before, if it fits and lives."""
         kept, self.kept = self.kept, None
@@ -116,17 +136,23 @@ class HttpExchange(Stream):
             extra = self._forwardfor(request)
         if self.bconf.originalto is not None or self.conf.originalto is not None:
             extra += self._originalto()
-        if self.bconf.close_server or self.conf.httpclose:
-            if request.upgrade is None:
-                extra += CLOSE_LINE
-        elif request.version == 10 and request.upgrade is None:
-            extra += KEEP_ALIVE_LINE
+        if request.upgrade is None:
+            closes = self.bconf.close_server or self.conf.server_close
+            if closes and not self.bconf.pretend_keepalive:
+                # who hears 1.0 closes without being told
+                if request.version == 11:
+                    extra += CLOSE_LINE
+            elif request.version == 10:
+                extra += KEEP_ALIVE_LINE
         wire = request.wire[:-2]
         name = self.bconf.name_header
         if name is not None:
             wire = b"".join([header[2] for header in request.headers if header[0] != name])
             assert self.srv is not None
             extra += b"%b: %b\r\n" % (name, self.srv.name.encode())
+        adjust = self.bconf.adjust
+        if adjust is not None:
+            wire, extra = adjust.block(wire), adjust.block(extra)
         return b"%b%b%b\r\n" % (request.start_wire, wire, extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
@@ -136,7 +162,8 @@ class HttpExchange(Stream):
         front = self.conf.forwardfor
         option = self.bconf.forwardfor or front
         assert option is not None
-        if option.if_none or (self.conf.forwardfor_if_none and self.bconf.forwardfor is None):
+        # one side that adds it always is enough
+        if option.if_none and (front is None or front.if_none):
             for header in request.headers:
                 if header[0] == option.header:
                     return b""
@@ -206,6 +233,7 @@ class HttpExchange(Stream):
         assert sconn is not None
         self.server_expire = since + self.bconf.server
         self.client_expire = since + conf.client
+        broken = HTTP_BROKEN_PIPE
         parsed = 0  # how much of buf was looked at without finding the end of a head
         while True:
             up = self.up
@@ -226,7 +254,7 @@ class HttpExchange(Stream):
                     sconn.ready &= OUT
                     continue
                 except OSError:
-                    data = b""
+                    data, broken = b"", HTTP_READ_ERROR
                 if not data:
                     if reused and not buf and not self.first:
                         # It was closed while our request was on its way. The client saw a kept
@@ -236,7 +264,7 @@ class HttpExchange(Stream):
                         self.srv_status = QUIET
                         self.logged = True
                         raise Stop(0, "SH")
-                    self._count_failed_response()
+                    self._count_failed_response(broken)
                     raise Stop(502, "SH", partial=bool(buf))
                 if len(data) < conf.bufsize and not sconn.ready & ENDED:
                     sconn.ready &= ~IN
@@ -253,7 +281,7 @@ class HttpExchange(Stream):
                     expire = self.client_expire
             if now >= expire:
                 if expire == self.server_expire:
-                    self._count_failed_response()
+                    self._count_failed_response(HTTP_READ_TIMEOUT)
                     raise Stop(504, "sH")
                 raise Stop(408, "cH")
             if self.conn.ready & ENDED and self._abort_on_close():
@@ -325,9 +353,11 @@ class HttpExchange(Stream):
             self.conf.bufsize,
         )
 
-    def _count_failed_response(self) -> None:
+    def _count_failed_response(self, event: Event = HTTP_RSP) -> None:
         srv, be = self.srv, self.be
         assert srv is not None and be is not None
+        if srv.observer is not None:
+            notice(srv.shared, self.ctx, event)
         srv.counters.failed_resp += 1
         be.counters.failed_resp += 1
 

@@ -9,6 +9,7 @@ A `Program` belongs to the thread that made it.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -227,8 +228,7 @@ class Program:
         """One line of `show stat` by field name."""
         lines = self.cli("show stat").strip().splitlines()
         names = lines[0].lstrip("# ").split(",")
-        for line in lines[1:]:
-            values = line.split(",")
+        for values in csv.reader(lines[1:]):
             if values[:2] == [proxy, server]:
                 return dict(zip(names, values, strict=True))
         raise KeyError(f"{proxy}/{server} is not in show stat")

@@ -28,6 +28,7 @@ from mtproxy.config.model import (
     GLOBAL,
     HTTP_ERRORS,
     LISTEN,
+    LOG_FORWARD,
     PROXY,
     RESOLVERS,
     RING,
@@ -160,6 +161,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ring": lambda: options(tuple(k for k in registry.ALL if RING in k.sections)),
     "userlist": lambda: options(tuple(k for k in registry.ALL if USERLIST in k.sections)),
     "error pages": lambda: options(tuple(k for k in registry.ALL if HTTP_ERRORS in k.sections)),
+    "log forward": lambda: options(tuple(k for k in registry.ALL if LOG_FORWARD in k.sections)),
     "resolvers": lambda: options(tuple(k for k in registry.ALL if RESOLVERS in k.sections)),
 }
 

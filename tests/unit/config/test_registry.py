@@ -12,7 +12,16 @@ import pytest
 from mtproxy.config import registry
 from mtproxy.config.keywords_bind import BIND_OPTIONS
 from mtproxy.config.keywords_server import SERVER_OPTIONS
-from mtproxy.config.model import GLOBAL, HTTP_ERRORS, PROXY, RESOLVERS, RING, USERLIST, Support
+from mtproxy.config.model import (
+    GLOBAL,
+    HTTP_ERRORS,
+    LOG_FORWARD,
+    PROXY,
+    RESOLVERS,
+    RING,
+    USERLIST,
+    Support,
+)
 
 
 def test_a_keyword_is_parsed_or_says_why_not() -> None:
@@ -20,9 +29,14 @@ def test_a_keyword_is_parsed_or_says_why_not() -> None:
         parsed = keyword.support in (Support.YES, Support.NO_EFFECT)
         assert (keyword.parse is not None) == parsed, keyword.name
         assert bool(keyword.note) == (keyword.support is not Support.YES), keyword.name
-        assert keyword.sections <= PROXY | {GLOBAL, RING, RESOLVERS, HTTP_ERRORS, USERLIST}, (
-            keyword.name
-        )
+        assert keyword.sections <= PROXY | {
+            GLOBAL,
+            RING,
+            RESOLVERS,
+            HTTP_ERRORS,
+            USERLIST,
+            LOG_FORWARD,
+        }, keyword.name
     for option in (*BIND_OPTIONS, *SERVER_OPTIONS):
         assert (option.apply is None) == (option.support is Support.LATER), option.name
         assert bool(option.note) == (option.support is not Support.YES), option.name
