@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from mtproxy.base.address import dynamic_cookie
+from mtproxy.base.settings import Address, AddressKind
 from mtproxy.testing.nameserver import NameServer
 from mtproxy.testing.program import Program
 from mtproxy.testing.waiting import wait_until
@@ -329,6 +331,24 @@ def test_checks_go_where_the_name_leads(proxy, names: NameServer, origin) -> Non
     names.answers = {WEB: ["127.0.0.1"]}
     wait_until(lambda: program.server_status("b", "s") == "UP", "an address again")
     wait_until(lambda: program.stat("b", "s")["check_status"] == "L4OK", "a check again")
+
+
+def test_a_dynamic_cookie_follows_the_address(proxy, names: NameServer, origin) -> None:
+    """`cookie ... dynamic`: the cookie is made of the address that the name has now."""
+    names.answers = {WEB: ["127.0.0.1"]}
+    lines = f"""    cookie SRV insert dynamic
+    dynamic-cookie-key secret
+    server s web.test:{origin.port}"""
+    program = proxy(config(names, lines))
+    for host in ("127.0.0.1", "127.0.0.2"):
+        names.answers = {WEB: [host]}
+        reaches(program, s=f"{host}:{origin.port} 0")
+        address = Address(AddressKind.IPV4, host, origin.port)
+        cookie = dynamic_cookie("secret", address).decode()
+        assert program.stat("b", "s")["cookie"] == cookie
+        if host == "127.0.0.1":
+            answer = program.connect().request("GET /head HTTP/1.1\nhost: a")
+            assert f"SRV={cookie}".encode() in dict(answer.head.headers)[b"set-cookie"]
 
 
 @pytest.mark.only("mtproxy")  # HAProxy goes on with idle connections to the old address
