@@ -461,7 +461,7 @@ def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """The limit of a frontend's connections that is in force."""
     if proxy.maxconn is not None:
         return proxy.maxconn
-    return proxy.settings.maxconn or runtime.maxconn
+    return proxy.settings.maxconn or runtime.first_maxconn
 
 
 def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:
