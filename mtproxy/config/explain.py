@@ -349,8 +349,8 @@ _SERVER_KNOWN = frozenset({
     "name", "id", "address", "hostname", "unresolved", "forced_id", "weight", "backup", "disabled",
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
-    "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions", "shutdown_backups",
-    "init_last",
+    "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions",
+    "shutdown_backups", "init_last",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state", "observe", "error-limit", "on-error")
 _CHECK_KNOWN = frozenset({

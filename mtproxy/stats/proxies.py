@@ -299,8 +299,9 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
-        if state.settings.cookie:
-            values["cookie"] = _readable(state.settings.cookie)
+        cookie = state.sides[0].cookie if state.sides else state.settings.cookie
+        if cookie:
+            values["cookie"] = _readable(cookie)
     limit = state.limit
     if limit is not None:
         if limit.maxconn:
@@ -352,7 +353,7 @@ def server_row(
             "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
             "last_agt": agent.info,
             "agent_desc": agent.status.description,
-            "agent_duration": agent.duration,
+            "agent_duration": max(agent.duration, 0),
             "agent_rise": agent.health.rise,
             "agent_fall": agent.health.fall,
             "agent_health": agent.health.value,
@@ -460,7 +461,7 @@ def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """The limit of a frontend's connections that is in force."""
     if proxy.maxconn is not None:
         return proxy.maxconn
-    return proxy.settings.maxconn or runtime.maxconn
+    return proxy.settings.maxconn or runtime.first_maxconn
 
 
 def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:

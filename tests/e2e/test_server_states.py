@@ -64,7 +64,7 @@ class Agent:
 def test_agent(proxy, serve: Callable[..., object], origin: Origin, sink: SyslogSink) -> None:
     agent = Agent(b"up 50%\n")
     port = serve(agent).port  # type: ignore[attr-defined]
-    words = f"weight 100 agent-check agent-inter 50ms agent-port {port} agent-send \"hi s1\\n\""
+    words = f'weight 100 agent-check agent-inter 50ms agent-port {port} agent-send "hi s1\\n"'
     running = proxy(config(f"127.0.0.1:{origin.port} {words}", sink=sink))
     wait_until(lambda: running.stat("be", "s1")["weight"] == "50", "the agent's weight")
     assert agent.got[0] == b"hi s1\n"

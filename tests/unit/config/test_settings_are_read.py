@@ -44,7 +44,17 @@ BY_CONFIG = {
     "Settings": {"files"},
 }
 #: options that are the default, or have their own field
-NO_READER = {"http-keep-alive", "tcpka", "forwardfor", "httplog", "tcplog", "transparent"}
+NO_READER = {
+    "accept-invalid-http-request",
+    "accept-invalid-http-response",
+    "forwardfor",
+    "http-keep-alive",
+    "http-restrict-req-hdr-names",
+    "httplog",
+    "tcpka",
+    "tcplog",
+    "transparent",
+}
 
 #: names that more than one record has, or that are common words: how each record's is read
 READ_AS = {
@@ -79,7 +89,7 @@ READ_AS = {
     ("CommandLine", "maxconn"): r"options\.maxconn",
     ("CommandLine", "paths"): r"cmdline\.paths",
     ("CommandLine", "quiet"): r"cmdline\.quiet",
-    ("ServerSettings", "cookie"): r"server\.settings\.cookie",
+    ("ServerSettings", "cookie"): r"self\.cookie = self\.settings\.cookie",
     ("ProxySettings", "cookie"): r"settings\.cookie",
     ("GlobalSettings", "daemon"): r"glob\.daemon",
     ("GlobalSettings", "description"): r"global_\.description",
