@@ -59,8 +59,10 @@ backend be
 
 
 def _possible(count: int) -> int:
-    """As many connections as a process may hold here, at most `count`."""
-    return min(count, raise_limit(count + _SPARE) - _SPARE)
+    """As many connections as a proxy may hold here, at most `count`; it reckons with two
+    descriptors for each.
+    """
+    return min(count, (raise_limit(2 * count + _SPARE) - _SPARE) // 2)
 
 
 def _program(program: str, origin: int, count: int, threads: int) -> Program:
