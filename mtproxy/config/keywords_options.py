@@ -198,7 +198,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("assume-rfc6587-ntf", FRONT, "log forwarding"),
     _later("checkcache", BACK, "response analysis"),
     _later("dont-parse-log", FRONT, "log forwarding"),
-    _later("external-check", BACK, "external checks"),
     _later("forwarded", BACK, "the Forwarded header"),
     _later("h1-case-adjust-bogus-client", FRONT, "header case adjustment"),
     _later("h1-case-adjust-bogus-server", BACK, "header case adjustment"),

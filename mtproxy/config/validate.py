@@ -28,6 +28,7 @@ from mtproxy.config import (
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.keywords_external import check_external
 from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
@@ -77,6 +78,7 @@ def check(ctx: Context) -> None:
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
         check_tracks(ctx, proxy)
+        check_external(ctx, proxy)
 
 
 def _check_global(ctx: Context) -> None:
