@@ -581,6 +581,8 @@ class GlobalSettings:
     profiling_locks: bool = False
     #: `expose-experimental-directives`
     expose_experimental: bool = False
+    #: names of fields in lower case -> as `h1-case-adjust` spells them
+    h1_case: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

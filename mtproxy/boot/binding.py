@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from mtproxy.base.settings import AddressKind, BindSettings, Settings
 from mtproxy.boot import runtime_socket
 from mtproxy.boot.build import DEFAULT_BACKLOG, BoundListener
+from mtproxy.config.keywords_bind import threads_of
 from mtproxy.net.sockets import BindError, listen
 
 #: how long a paused process gets to leave its ports, and how often that is looked at, in seconds
@@ -82,13 +83,6 @@ class _Binding:
         for place, (proxy, bind, threads) in enumerate(self.wanted):
             if place in self.bound:
                 continue
-            if threads == ():
-                where = f"{bind.location.file}:{bind.location.line}"
-                self.failures[place] = (
-                    f"Proxy '{proxy.name}': 'thread' directive names threads that do not exist"
-                    f" ({bind.threads}) in 'bind {bind.address.text}' at [{where}]."
-                )
-                continue
             backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
             try:
                 sock = listen(bind, backlog, reuse_port=self.reuse_port)
@@ -114,19 +108,6 @@ class _Binding:
 
 #: addresses that several sockets can have
 _INET = (AddressKind.IPV4, AddressKind.IPV6)
-
-
-def threads_of(text: str, nbthread: int) -> tuple[int, ...]:
-    """The numbers, from 0, of the threads that a `thread` word means and that there are."""
-    match text:
-        case "all":
-            return tuple(range(nbthread))
-        case "odd":  # counted from 1
-            return tuple(range(0, nbthread, 2))
-        case "even":
-            return tuple(range(1, nbthread, 2))
-    first, _, last = text.partition("-")
-    return tuple(range(int(first) - 1, min(int(last), nbthread)))
 
 
 def _shared_descriptors(

@@ -582,6 +582,8 @@ class GlobalDraft:
     unix_bind: dict[str, object] = field(default_factory=dict)
     #: `expose-experimental-directives`
     experimental: bool = False
+    #: what `h1-case-adjust` and its file say
+    h1_case: dict[bytes, bytes] = field(default_factory=dict)
 
     def freeze(self) -> GlobalSettings:
         sockets = tuple(StatsSocket(bind, self.stats_timeout) for bind in self.stats_binds)
@@ -592,5 +594,6 @@ class GlobalDraft:
             tune=self.tune,
             disabled_features=frozenset(self.disabled_features),
             expose_experimental=self.experimental,
+            h1_case=self.h1_case,
         )
         return replace(settings, **self.values)  # type: ignore[arg-type]

@@ -139,6 +139,19 @@ def _thread_set(name: str, text: str) -> str:
     )
 
 
+def threads_of(text: str, nbthread: int) -> tuple[int, ...]:
+    """The numbers, from 0, of the threads that a `thread` word means and that there are."""
+    match text:
+        case "all":
+            return tuple(range(nbthread))
+        case "odd":  # counted from 1
+            return tuple(range(0, nbthread, 2))
+        case "even":
+            return tuple(range(1, nbthread, 2))
+    first, _, last = text.partition("-")
+    return tuple(range(int(first) - 1, min(int(last), nbthread)))
+
+
 def _thread(ctx: Context, args: Args, values: Values) -> None:
     text = args.value("a set of threads")
     group, slash, threads = text.rpartition("/")

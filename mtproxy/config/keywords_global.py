@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import grp
 import pwd
+from pathlib import Path
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
@@ -247,6 +248,47 @@ def _profiling_locks(ctx: Context, st: Statement) -> None:
     ctx.global_.values["profiling_locks"] = choice(st.words[0], text, ("on", "off")) == "on"
 
 
+def _add_case(ctx: Context, keyword: str, name: str, spelling: str) -> None:
+    """Note how a name is spelled for peers that look at the case."""
+    if name.lower() != spelling.lower():
+        raise ConfigError(
+            f"'{keyword}': '{name}' and '{spelling}' differ in more than the case", word=spelling
+        )
+    known = ctx.global_.h1_case
+    key = name.lower().encode("utf-8", "surrogateescape")
+    if key in known:
+        raise ConfigError(f"'{keyword}': '{name}' is adjusted already", word=name)
+    known[key] = spelling.encode("utf-8", "surrogateescape")
+
+
+def _case_adjust(ctx: Context, st: Statement) -> None:
+    """`h1-case-adjust FROM TO` (manual 3.1)."""
+    st.at_most(2)
+    name = st.required(1, "a header name")
+    _add_case(ctx, st.words[0], name, st.required(2, "its spelling"))
+
+
+def _case_adjust_file(ctx: Context, st: Statement) -> None:
+    """`h1-case-adjust-file FILE`: lines of two names; empty ones and comments are skipped."""
+    st.at_most(1)
+    path = st.required(1, "a file")
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise ConfigError(
+            f"'{st.words[0]}': cannot read '{path}': {error.strerror}", word=path
+        ) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 2:
+            raise ConfigError(
+                f"'{st.words[0]}': line {number} of '{path}' is no pair of header names", word=path
+            )
+        _add_case(ctx, st.words[0], *words)
+
+
 def _no_effect(name: str, parse: Parser, why: str, *, negatable: bool = False) -> Keyword:
     return Keyword(name, IN_GLOBAL, parse, Support.NO_EFFECT, why, negatable)
 
@@ -261,6 +303,8 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("daemon", IN_GLOBAL, _flag("daemon")),
     Keyword("description", IN_GLOBAL, _description),
     Keyword("fd-hard-limit", IN_GLOBAL, _number_or_unset("fd_hard_limit")),
+    Keyword("h1-case-adjust", IN_GLOBAL, _case_adjust),
+    Keyword("h1-case-adjust-file", IN_GLOBAL, _case_adjust_file),
     Keyword("gid", IN_GLOBAL, _once(_number("gid", 0, _ID_MAX), "gid")),
     Keyword("group", IN_GLOBAL, _once(_group, "gid")),
     Keyword("close-spread-time", IN_GLOBAL, _close_spread_time),

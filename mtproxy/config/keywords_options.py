@@ -12,7 +12,17 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import ForwardFor
 from mtproxy.config.context import Context
 from mtproxy.config.keywords_log import LOG_OPTIONS, format_statement, warn_overridden
-from mtproxy.config.model import BACK, FRONT, PROXY, Keyword, Parser, Statement, Support, integer
+from mtproxy.config.model import (
+    BACK,
+    FRONT,
+    PROXY,
+    Keyword,
+    Parser,
+    Statement,
+    Support,
+    choice,
+    integer,
+)
 
 #: at most one of these holds; the last one wins (manual 4., "connection modes")
 HTTP_CONNECTION_MODES = frozenset({"httpclose", "http-server-close", "http-keep-alive"})
@@ -136,6 +146,30 @@ def _header_name(text: str) -> bytes:
     return text.lower().encode("ascii")
 
 
+def _restrict_names(ctx: Context, st: Statement) -> None:
+    """`option http-restrict-req-hdr-names {preserve|delete|reject}`."""
+    st.at_most(1, taken=2)
+    word = choice(
+        "option http-restrict-req-hdr-names",
+        st.required(2, "what to do", taken=2),
+        ("preserve", "delete", "reject"),
+    )
+    options = ctx.proxy.options
+    options -= {f"http-restrict-req-hdr-names {one}" for one in ("preserve", "delete", "reject")}
+    options.add(f"http-restrict-req-hdr-names {word}")
+
+
+def _still_strict(ctx: Context, st: Statement) -> None:
+    """An option that lets bad messages pass, which is not followed (docs/http1.md)."""
+    if not st.prefix:
+        ctx.warn(
+            st.location,
+            f"'option {st.words[1]}' is ignored: messages that break the grammar of HTTP are"
+            " refused all the same ('show errors' has the last one).",
+        )
+    _flag(ctx, st)
+
+
 def _option(
     name: str,
     sections: frozenset[str],
@@ -191,25 +225,25 @@ KEYWORDS: tuple[Keyword, ...] = (
     _no_effect("splice-auto", PROXY, "bulk is always spliced unless 'nosplice' forbids it"),
     _no_effect("tcp-smart-accept", FRONT, "the kernel decides when it acknowledges"),
     _no_effect("tcp-smart-connect", BACK, "the kernel decides when it acknowledges"),
-    _later("accept-invalid-http-request", FRONT, "relaxed HTTP parsing"),
-    _later("accept-invalid-http-response", BACK, "relaxed HTTP parsing"),
+    _option("accept-invalid-http-request", FRONT, _still_strict),
+    _option("accept-invalid-http-response", BACK, _still_strict),
     _later("accept-unsafe-violations-in-http-request", FRONT, "relaxed HTTP parsing"),
     _later("accept-unsafe-violations-in-http-response", BACK, "relaxed HTTP parsing"),
     _later("assume-rfc6587-ntf", FRONT, "log forwarding"),
-    _later("checkcache", BACK, "response analysis"),
+    _option("checkcache", BACK),
     _later("dont-parse-log", FRONT, "log forwarding"),
     _later("forwarded", BACK, "the Forwarded header"),
-    _later("h1-case-adjust-bogus-client", FRONT, "header case adjustment"),
-    _later("h1-case-adjust-bogus-server", BACK, "header case adjustment"),
+    _option("h1-case-adjust-bogus-client", FRONT),
+    _option("h1-case-adjust-bogus-server", BACK),
     _later("http-drop-request-trailers", BACK, "trailer filtering"),
     _later("http-drop-response-trailers", FRONT, "trailer filtering"),
-    _later("http-ignore-probes", FRONT, "silent handling of probes"),
-    _later("http-pretend-keepalive", BACK, "keep-alive towards close-delimited servers"),
-    _later("http-restrict-req-hdr-names", PROXY, "header name filtering"),
-    _later("http-use-proxy-header", FRONT, "the Proxy-Connection header"),
-    _later("idle-close-on-response", FRONT, "delayed close of idle connections"),
-    _later("independent-streams", PROXY, "independent timeouts per direction"),
-    _later("prefer-last-server", BACK, "server affinity of kept-alive clients"),
+    _option("http-ignore-probes", FRONT),
+    _option("http-pretend-keepalive", BACK),
+    _option("http-restrict-req-hdr-names", PROXY, _restrict_names, negatable=False),
+    _option("http-use-proxy-header", FRONT),
+    _option("idle-close-on-response", FRONT),
+    _option("independent-streams", PROXY),
+    _option("prefer-last-server", BACK),
     _later("use-small-buffers", PROXY, "small buffers"),
     _removed("forceclose", PROXY, "use 'option httpclose'"),
     _removed("http-use-htx", PROXY, "HTX is the only representation"),

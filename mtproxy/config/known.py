@@ -53,8 +53,6 @@ _GLOBAL_LATER: dict[str, str] = {
     "dns-accept-family": "DNS resolvers",
     "force-cfg-parser-pause": "debugging of the parser",
     "h1-accept-payload-with-any-method": "relaxed HTTP parsing",
-    "h1-case-adjust": "header case adjustment",
-    "h1-case-adjust-file": "header case adjustment",
     "h1-do-not-close-on-insecure-transfer-encoding": "relaxed HTTP parsing",
     "h2-workaround-bogus-websocket-clients": "HTTP/2",
     "http-err-codes": "custom error classes",

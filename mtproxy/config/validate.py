@@ -5,6 +5,7 @@ Main thread only. Faults are added to the context's diagnostics; the caller look
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 
 from mtproxy.base.location import Location
@@ -26,7 +27,9 @@ from mtproxy.config import (
     keywords_sticktable,
 )
 from mtproxy.config.context import Context
+from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.keywords_bind import threads_of
 from mtproxy.config.keywords_capture import check_cookie_capture
 from mtproxy.config.keywords_external import check_external
 from mtproxy.config.keywords_server_state import check_tracks
@@ -280,6 +283,19 @@ def _check_binds(ctx: Context, proxy: ProxyDraft) -> None:
                 bind.location,
                 word=bind.proto,
             )
+        if bind.threads != "all" and not threads_of(bind.threads, _thread_count(ctx)):
+            ctx.diagnostics.alert(
+                f"{proxy.title()}: 'thread' directive names threads that do not exist in"
+                f" 'bind {bind.address.text}' ('nbthread' is {_thread_count(ctx)})",
+                bind.location,
+                word="thread",
+            )
+
+
+def _thread_count(ctx: Context) -> int:
+    """As many threads as there will be."""
+    given = ctx.global_.values.get("nbthread")
+    return given if isinstance(given, int) else min(len(os.sched_getaffinity(0)), MAX_THREADS)
 
 
 def _check_timeouts(ctx: Context, proxy: ProxyDraft) -> None:

@@ -117,7 +117,7 @@ class Places:
     def admit(self) -> bool:
         return not self.full()
 
-    def delay(self, now: int) -> int:
+    def delay(self) -> int:
         """There is no limit of a rate."""
         return 0
 

@@ -352,7 +352,7 @@ def server_row(
             "agent_status": ("* " if agent.in_progress else "") + agent.status.code,
             "last_agt": agent.info,
             "agent_desc": agent.status.description,
-            "agent_duration": agent.duration,
+            "agent_duration": max(agent.duration, 0),
             "agent_rise": agent.health.rise,
             "agent_fall": agent.health.fall,
             "agent_health": agent.health.value,

@@ -22,6 +22,7 @@ from mtproxy.rules.verdict import Answer, Wait
 from mtproxy.stats import admin, proxies, render, schema
 from mtproxy.stats.page.report import report
 from mtproxy.stats.pieces import in_pieces
+from mtproxy.stream.stream import Stop
 
 if TYPE_CHECKING:
     from mtproxy.rules.build import Build
@@ -41,7 +42,7 @@ _find_state = re.compile(rb";st=(....)").search
 
 _HTML, _CSV, _TYPED, _JSON, _SCHEMA = "html", "csv", "typed", "json", "json-schema"
 _TYPES: Final = {
-    _HTML: b"text/html; charset=utf-8",
+    _HTML: b"text/html",
     _CSV: b"text/plain",
     _TYPED: b"text/plain",
     _JSON: b"application/json",
@@ -225,6 +226,8 @@ class _Form:
         await view.wait_for_request_body(view.ctx.now + view.conf.http_request, 0)
         txn = view.txn
         if txn.pending is not None and not txn.body_complete:
+            if txn.pending.cut:
+                raise Stop(0, "LR")  # the client has gone in the middle of it
             return Answer(self._back("EXCD"))
         state = admin.act(self.service.runtime, view.ctx, txn.body or b"")
         return Answer(self._back(state))

@@ -13,6 +13,7 @@ from mtproxy.base.clock import NEVER
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.sockets import buffer_options, keepalive_options
 from mtproxy.proxy.balance.keys import NEED_VIEW
+from mtproxy.stream.headadjust import CaseAdjuster
 
 if TYPE_CHECKING:
     from mtproxy.stream.persistence import Persistence, RdpPersistence
@@ -42,6 +43,14 @@ def _ms(*values: int | None) -> int:
     return FOREVER
 
 
+def _restriction(proxy: ProxySettings) -> str:
+    """What `option http-restrict-req-hdr-names` does: "", "delete" or "reject"."""
+    for one in ("delete", "reject"):
+        if f"http-restrict-req-hdr-names {one}" in proxy.options:
+            return one
+    return ""
+
+
 class _Conf:
     """What both sides can do."""
 
@@ -59,14 +68,17 @@ class FrontConf(_Conf):
 
     __slots__ = (
         "abortonclose",
+        "adjust",
         "buffer_request",
         "bufsize",
         "client",
         "client_fin",
         "forwardfor",
-        "forwardfor_if_none",
         "http_request",
         "httpclose",
+        "idle_close",
+        "ignore_probes",
+        "independent",
         "keep_alive",
         "log_at_connect",
         "logasap",
@@ -75,6 +87,8 @@ class FrontConf(_Conf):
         "nolinger",
         "notes_source",
         "originalto",
+        "restrict",
+        "server_close",
         "socket_options",
         "splice",
         "splice_request",
@@ -98,6 +112,19 @@ class FrontConf(_Conf):
         self.abortonclose = "abortonclose" in options
         self.buffer_request = "http-buffer-request" in options
         self.nolinger = "nolinger" in options
+        #: spelling of names for clients that need it
+        self.adjust: CaseAdjuster | None = None
+        if "h1-case-adjust-bogus-client" in options and global_.h1_case:
+            self.adjust = CaseAdjuster(global_.h1_case)
+        #: a connection that brings nothing is none that counts
+        self.ignore_probes = "http-ignore-probes" in options
+        #: what is written is no sign of life of who is read from
+        self.independent = "independent-streams" in options
+        #: at a soft stop idle connections get one more answer
+        self.idle_close = "idle-close-on-response" in options
+        #: connections to servers serve one request only
+        self.server_close = bool(options & {"httpclose", "http-server-close"})
+        self.restrict = _restriction(proxy)
         #: what every accepted connection is set to
         self.socket_options = buffer_options(
             int(global_.tune.get("tune.rcvbuf.client", 0)),
@@ -123,7 +150,6 @@ class FrontConf(_Conf):
             for piece in fmt.pieces
         )
         self.forwardfor = proxy.forwardfor
-        self.forwardfor_if_none = bool(proxy.forwardfor and proxy.forwardfor.if_none)
         self.originalto = proxy.originalto
         self.monitor_uri = proxy.monitor_uri
 
@@ -133,20 +159,26 @@ class BackConf(_Conf):
 
     __slots__ = (
         "abortonclose",
+        "adjust",
         "buffer_request",
+        "checkcache",
         "close_server",
         "connect",
         "forwardfor",
         "http_request",
+        "independent",
         "leaves_queue",
         "name_header",
         "needs_view",
         "originalto",
         "persistence",
+        "prefer_last",
+        "pretend_keepalive",
         "queue",
         "rdp",
         "redirects",
         "redispatch",
+        "restrict",
         "retries",
         "retries_connections",
         "retry_on",
@@ -180,6 +212,18 @@ class BackConf(_Conf):
         self.close_server = bool(options & {"httpclose", "http-server-close"})
         self.abortonclose = "abortonclose" in options
         self.buffer_request = "http-buffer-request" in options
+        #: spelling of names for servers that need it
+        self.adjust: CaseAdjuster | None = None
+        if "h1-case-adjust-bogus-server" in options and global_.h1_case:
+            self.adjust = CaseAdjuster(global_.h1_case)
+        #: a response that caches might keep must not set cookies
+        self.checkcache = "checkcache" in options
+        self.independent = "independent-streams" in options
+        #: a server that closes is not told so
+        self.pretend_keepalive = "http-pretend-keepalive" in options
+        #: a client goes on with the server whose connection it alone has
+        self.prefer_last = "prefer-last-server" in options
+        self.restrict = _restriction(proxy)
         #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch
         #: who waits for a server that goes down is balanced anew

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtproxy.base.settings import CookieSettings
+    from mtproxy.http.h1_request import RequestHead
+    from mtproxy.http.h1_response import ResponseHead
     from mtproxy.proxy.server import Server
     from mtproxy.stream.http_rules import HttpRules
 
@@ -265,30 +267,31 @@ class PersistenceCookie:
         head = txn.own_response(stream)
         head.headers.append(make_header(b"set-cookie", text + self.tail))
         txn.cookie_state = txn.cookie_state[0] + ("U" if value and txn.direct else "I")
-        if settings.nocache and self._cacheable(stream):
+        if settings.nocache and stream.request is not None and cacheable(stream.request, head)[0]:
             head.headers.append(make_header(b"cache-control", b"private"))
 
-    def _cacheable(self, stream: HttpRules) -> bool:
-        """Whether a cache might keep the response: allowed, and fresh for some time or checkable
-        (RFC 9111 section 3).
-        """
-        request, response = stream.request, stream.response
-        assert request is not None and response is not None
-        cacheable = request.method in _CACHEABLE_METHODS and response.status in _CACHEABLE
-        reason = False
-        for name, value, _, _ in response.headers:
-            if name == b"pragma":
-                if value.lower() == b"no-cache":
-                    return False
-            elif name == b"cache-control":
-                for one in value.lower().split(b","):
-                    word = one.strip()
-                    if word == b"public":
-                        cacheable = True
-                    elif word in _FORBIDDING:
-                        cacheable = False
-                    elif word.startswith((b"max-age", b"s-maxage")):
-                        reason = True
-            elif name in _REASONS:
-                reason = True
-        return cacheable and reason
+
+def cacheable(request: RequestHead, response: ResponseHead) -> tuple[bool, bool]:
+    """Whether a cache might keep the response: allowed, and fresh for some time or checkable
+    (RFC 9111 section 3); and whether its cookies with it.
+    """
+    allowed = cookies = request.method in _CACHEABLE_METHODS and response.status in _CACHEABLE
+    reason = False
+    for name, value, _, _ in response.headers:
+        if name == b"pragma":
+            if value.lower() == b"no-cache":
+                return False, False
+        elif name == b"cache-control":
+            for one in value.lower().split(b","):
+                word = one.strip()
+                if word == b"public":
+                    allowed = cookies = True
+                elif word in _FORBIDDING:
+                    allowed = cookies = False
+                elif word.startswith(b'no-cache="set-cookie'):
+                    cookies = False
+                elif word.startswith((b"max-age", b"s-maxage")):
+                    reason = True
+        elif name in _REASONS:
+            reason = True
+    return allowed and reason, cookies

@@ -116,7 +116,7 @@ class HttpStream(HttpRules):
                         if ctx.now >= task.expire:
                             await self._timed_out(buf)
                             return
-                        if ctx.stopping and not buf and not self.first:
+                        if ctx.stopping and not (buf or self.first or conf.idle_close):
                             if task.expire > ctx.pool.close_spread_end:
                                 task.set_expire(ctx.now + ctx.pool.lets_idle(ctx.now))
                             if ctx.now >= task.expire:
@@ -151,7 +151,7 @@ class HttpStream(HttpRules):
 
     async def _closed_early(self, buf: bytes) -> None:
         """The client closed its side before a whole request had come."""
-        if self.first or buf:
+        if buf or (self.first and not self.conf.ignore_probes):
             self.null = not buf
             self.status = 400
             self.term_state = "CR--"
@@ -161,7 +161,7 @@ class HttpStream(HttpRules):
 
     async def _timed_out(self, buf: bytes) -> None:
         """A whole request did not come in time. An idle connection is closed without a word."""
-        if self.first or buf:
+        if buf or (self.first and not self.conf.ignore_probes):
             self.null = not buf
             self.status = 408
             self.term_state = "cR--"
@@ -267,6 +267,8 @@ class HttpStream(HttpRules):
                 request = self.request or request  # a cookie may have been taken out
             if be.sticking is not None:
                 srv = be.sticking.choose(self, srv)
+            if srv is None and bconf.prefer_last:
+                srv = self._last_server(be)
             if srv is None:
                 srv = be.pick(self)
                 if srv is None:
@@ -457,6 +459,8 @@ class HttpStream(HttpRules):
             # who speaks 1.0 closes without being told
             line = KEEP_ALIVE_LINE if keep else CLOSE_LINE if response.version == 11 else b""
             out = b"%b%b%b\r\n" % (response.start_wire, response.wire[:-2], line)
+        if conf.adjust is not None:
+            out = conf.adjust.head(out)
         extra = b""
         body: Coming | None = None
         if mode == BODY_LENGTH:
@@ -506,6 +510,7 @@ class HttpStream(HttpRules):
             and not extra
             and mode != BODY_UNTIL_CLOSE
             and not bconf.close_server
+            and not conf.server_close
         ):
             self.sconn = None
             if bconf.reuse_private and (bconf.reuse_never or sconn.mark.header):
@@ -593,7 +598,7 @@ class HttpStream(HttpRules):
         """Who is to blame, in the counters."""
         be, srv, state = self.be, self.srv, stop.state
         counters = [c.counters for c in (be, srv) if c is not None]
-        if state[0] in "Cc" and state not in ("CC", "cR"):
+        if state[0] in "Cc" and state not in ("CC", "CQ", "cR"):
             for one in counters:
                 one.cli_aborts += 1
         elif state in ("SD", "sD") and not stop.counted:
@@ -601,6 +606,11 @@ class HttpStream(HttpRules):
                 one.srv_aborts += 1
             if state == "SD":
                 self._count_failed_response()
+        elif state in ("KH", "DH", "UH"):
+            self._count_failed_response()
+        elif state in ("KD", "DD", "UD"):
+            for one in counters:
+                one.srv_aborts += 1
         if state in ("CR", "cR") or (
             stop.answer is None and stop.status == 400 and state[0] == "P"
         ):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtproxy.base.settings import ForwardFor
+    from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.room import FrontRoom
@@ -103,6 +104,17 @@ class HttpExchange(Stream):
             conn.mark.reused += 1
         return conn
 
+    def _last_server(self, be: Backend) -> Server | None:
+        """`option prefer-last-server`: the one whose connection this client alone has; None
+        where there is none, or where it may not be used now.
+        """
+        if self.kept is None:
+            return None
+        srv: Server = self.kept.mark.server
+        if srv.backend is not be.shared or not srv.shared.usable:
+            return None
+        return srv
+
     def _take_kept(self, srv: Server) -> Connection | None:
         """The connection that this client alone used before, if it fits and lives."""
         kept, self.kept = self.kept, None
@@ -124,17 +136,23 @@ class HttpExchange(Stream):
             extra = self._forwardfor(request)
         if self.bconf.originalto is not None or self.conf.originalto is not None:
             extra += self._originalto()
-        if self.bconf.close_server or self.conf.httpclose:
-            if request.upgrade is None:
-                extra += CLOSE_LINE
-        elif request.version == 10 and request.upgrade is None:
-            extra += KEEP_ALIVE_LINE
+        if request.upgrade is None:
+            closes = self.bconf.close_server or self.conf.server_close
+            if closes and not self.bconf.pretend_keepalive:
+                # who hears 1.0 closes without being told
+                if request.version == 11:
+                    extra += CLOSE_LINE
+            elif request.version == 10:
+                extra += KEEP_ALIVE_LINE
         wire = request.wire[:-2]
         name = self.bconf.name_header
         if name is not None:
             wire = b"".join([header[2] for header in request.headers if header[0] != name])
             assert self.srv is not None
             extra += b"%b: %b\r\n" % (name, self.srv.name.encode())
+        adjust = self.bconf.adjust
+        if adjust is not None:
+            wire, extra = adjust.block(wire), adjust.block(extra)
         return b"%b%b%b\r\n" % (request.start_wire, wire, extra)
 
     def _forwardfor(self, request: RequestHead) -> bytes:
@@ -144,7 +162,8 @@ class HttpExchange(Stream):
         front = self.conf.forwardfor
         option = self.bconf.forwardfor or front
         assert option is not None
-        if option.if_none or (self.conf.forwardfor_if_none and self.bconf.forwardfor is None):
+        # one side that adds it always is enough
+        if option.if_none and (front is None or front.if_none):
             for header in request.headers:
                 if header[0] == option.header:
                     return b""

@@ -21,7 +21,7 @@ from mtproxy.http.h1_response import (
     ResponseHead,
     make_response,
 )
-from mtproxy.http.headers import make_header
+from mtproxy.http.headers import K_SET_COOKIE, make_header
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.rules.endpoints import forget_changes
 from mtproxy.rules.reply import ErrorReply, Message, built_in
@@ -29,6 +29,8 @@ from mtproxy.rules.rewrite import FAILED
 from mtproxy.rules.transaction import Transaction
 from mtproxy.rules.verdict import CLOSE_SERVER, DROP, MISSING, Answer, Verdict
 from mtproxy.sched.tasklet import park
+from mtproxy.stream.cookies import cacheable
+from mtproxy.stream.headadjust import odd_names, without_odd_names
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
 from mtproxy.stream.request_body import RequestBody, wait_for_body, wait_for_more
 from mtproxy.stream.rules import Route, evaluate, run, run_content
@@ -105,10 +107,14 @@ class HttpRules(HttpExchange):
                     await self._request_verdict(front.request, verdict)
             if front.stats is not None and front.stats.wants(self):
                 await self._intercepted(front.stats)
+            if self.conf.restrict:
+                self._restrict_names(self.conf.restrict)
             if front.redirect:
                 await self._request_set(front.redirect)
             if front.use_backend:
                 route = room.choose(front, self)
+        elif self.conf.restrict:
+            self._restrict_names(self.conf.restrict)
         be, bconf = route.backend, route.bconf
         if be is None or bconf is None:
             self._leave_request()
@@ -123,7 +129,10 @@ class HttpRules(HttpExchange):
         if self.txn.pending is not None and bconf.buffer_request:
             await self.wait_for_request_body(self.got_tick + bconf.http_request)
         back = route.rules
-        if back is not None:
+        if back is None:
+            if bconf.restrict:
+                self._restrict_names(bconf.restrict)
+        else:
             if back.content:
                 await self._inspect(back.content, back.inspect_delay)
             if self.tracking is not None:
@@ -132,12 +141,26 @@ class HttpRules(HttpExchange):
                 await self._request_set(back.request)
             if back.stats is not None and back.stats.wants(self):
                 await self._intercepted(back.stats)
+            if bconf.restrict:
+                self._restrict_names(bconf.restrict)
             if back.redirect:
                 await self._request_set(back.redirect)
         if self.txn.pending is not None and self.txn.pending.cut:
             raise Stop(0, "CR")
         self._leave_request()
         return route
+
+    def _restrict_names(self, how: str) -> None:
+        """`option http-restrict-req-hdr-names`. Raises Stop."""
+        request = self.request
+        assert request is not None
+        if not odd_names(request.headers):
+            return
+        if how == "reject":
+            self._count_denied()
+            raise Stop(403, "PR")
+        head = self.txn.own_request(self)
+        head.headers = without_odd_names(head.headers)
 
     def _leave_request(self) -> None:
         """The rules for the request are through."""
@@ -302,9 +325,21 @@ class HttpRules(HttpExchange):
         keeper = self.room.keeper
         if keeper is not None:
             keeper.response_leaves(self)
+        response = self.response
+        assert response is not None
+        # `option checkcache`: caches must not give the cookie that a server sets to others
+        cookies = self.bconf.checkcache and any(h[3] == K_SET_COOKIE for h in response.headers)
         persistence = self.bconf.persistence
         if persistence is not None and persistence.cookie is not None:
             persistence.cookie.write(self)
+        if (
+            cookies
+            and self.request is not None
+            and all(cacheable(self.request, self.response or response))
+        ):
+            self._count_denied_response()
+            self.t_r = -1
+            raise Stop(502, "PH")
         if route.after and not self.run_after_rules(route.after):
             self._refuse_by_rule(FAILED)
         response = self.response
@@ -513,6 +548,8 @@ class HttpRules(HttpExchange):
         elif request.version == 10 or message.version == 10:
             connection = KEEP_ALIVE_LINE
         out = b"%b%b%b\r\n" % (head.start_wire, head.wire[:-2], connection)
+        if self.conf.adjust is not None:
+            out = self.conf.adjust.head(out)
         if request.start_line.startswith(b"HEAD ") or head.body == BODY_NONE:
             return out, keep
         return out + message.body, keep

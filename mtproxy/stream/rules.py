@@ -167,24 +167,32 @@ class Route:
             front is not None
             or back is not None
             or conf.buffer_request
+            or bool(conf.restrict)
             or (
                 bconf is not None
-                and (bconf.buffer_request or bconf.persistence is not None or bconf.needs_view)
+                and (
+                    bconf.buffer_request
+                    or bconf.persistence is not None
+                    or bconf.needs_view
+                    or bconf.checkcache
+                    or bool(bconf.restrict)
+                )
             )
         )
-        self.usual = not (conf.logasap or conf.httpclose) and (
-            bconf is None or not (bconf.reuse_private or bconf.close_server)
-        )
+        self.usual = not (
+            conf.logasap or conf.httpclose or conf.server_close or conf.adjust is not None
+        ) and (bconf is None or not (bconf.reuse_private or bconf.close_server))
         self.plain = (
             conf.forwardfor is None
             and conf.originalto is None
-            and not conf.httpclose
+            and not conf.server_close
             and (
                 bconf is None
                 or (
                     bconf.forwardfor is None
                     and bconf.originalto is None
                     and bconf.name_header is None
+                    and bconf.adjust is None
                     and not bconf.close_server
                 )
             )
@@ -198,7 +206,7 @@ class Route:
         self.after = tuple(side.after for side in sides if side.after)
         #: what became of heads of responses, where that never depends on anything else
         self.known: dict[ResponseHead, ResponseHead] | None = None
-        cookie = bconf is not None and bconf.persistence is not None
+        cookie = bconf is not None and (bconf.persistence is not None or bconf.checkcache)
         keeps = front is not None and front.keeper is not None
         self.changes_responses = bool(
             self.response or self.after or self.res_content or cookie or keeps

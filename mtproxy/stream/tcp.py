@@ -163,7 +163,7 @@ class TcpStream(TcpRules):
                 for one in (self.be, self.srv):
                     if one is None:
                         continue
-                    if state[0] in "Cc" and state != "CC":
+                    if state[0] in "Cc" and state not in ("CC", "CQ"):
                         one.counters.cli_aborts += 1
                     elif state in ("SD", "sD"):
                         one.counters.srv_aborts += 1

@@ -36,6 +36,8 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
     if fresh:
         stream.client_expire = ctx.now + client_ms
         stream.server_expire = ctx.now + server_ms
+    # when what was written last should have been taken (`option independent-streams`)
+    client_write, server_write = stream.client_expire, stream.server_expire
     up_ended = down_ended = False
     while True:
         now = ctx.now
@@ -52,7 +54,9 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
                 if up.received != received:
                     stream.client_expire = now + client_ms
                 if up.sent != sent:
-                    stream.server_expire = now + server_ms
+                    server_write = now + server_ms
+                    if not bconf.independent:
+                        stream.server_expire = server_write
         if not down.done:
             received, sent = down.received, down.sent
             try:
@@ -65,7 +69,9 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
                 if down.received != received:
                     stream.server_expire = now + server_ms
                 if down.sent != sent:
-                    stream.client_expire = now + client_ms
+                    client_write = now + client_ms
+                    if not conf.independent:
+                        stream.client_expire = client_write
         if up.done and not up_ended:
             up_ended = True
             up.dst.shutdown_write()
@@ -86,13 +92,18 @@ async def tunnel(stream: Stream, up: Pump, down: Pump, *, fresh: bool = True) ->
             task.queue = ctx.normal
             continue
         # A side is waited for while it may still send, or must still take something.
-        expire = FOREVER
-        if not up_ended or down.blocked_on_sink:
+        expire = on_server = FOREVER
+        if not up_ended:
             expire = stream.client_expire
-        if (not down_ended or up.blocked_on_sink) and stream.server_expire < expire:
-            expire = stream.server_expire
+        if down.blocked_on_sink:
+            expire = min(expire, client_write if conf.independent else stream.client_expire)
+        if not down_ended:
+            on_server = stream.server_expire
+        if up.blocked_on_sink:
+            on_server = min(on_server, server_write if bconf.independent else stream.server_expire)
+        client = expire <= on_server
+        expire = min(expire, on_server)
         if now >= expire:
-            client = expire == stream.client_expire
             raise Stop(0, "c" + _phase(up_ended, down) if client else "sD")
         task.expire = expire
         if expire < task.timer:

@@ -157,7 +157,7 @@ HTTP = [
     Ending("goes down", "DH--", (GET, "await got", "cli set server @B@/s1 health down", "end"), (("head", "tell got", "hold"),), server="server s1 @ORIGIN@ check inter 60s on-marked-down shutdown-sessions"),
     Ending("goes down in the body", "DD--", (GET, "head", "pause", "cli set server @B@/s1 health down", "end"), (("head", _HEAD, "hold"),), server="server s1 @ORIGIN@ check inter 60s on-marked-down shutdown-sessions"),
     # -- queues
-    Ending("queue", "sQ--", (GET, "await got", "new", GET, "head"), (("head", "tell got", "hold"),), back="timeout queue @W@", server="server s1 @ORIGIN@ maxconn 1"),
+    Ending("queue", "sQ--", (GET, "await got", "new", GET, "head", "close", "pause"), (("head", "tell got", "hold"),), back="timeout queue @W@", server="server s1 @ORIGIN@ maxconn 1"),
     Ending("queue, left", "CQ--", (GET, "await got", "new", GET, "pause", "close", "pause"), (("head", "tell got", "hold"),), both="option abortonclose", server="server s1 @ORIGIN@ maxconn 1"),
     Ending("queue, its turn comes", "----", (GET, "await got", "new", GET, "pause", "tell go", "head"), (("head", "tell got", "await go", OK, "close"), _SERVES), server="server s1 @ORIGIN@ maxconn 1"),
 ]
@@ -216,22 +216,8 @@ KNOWN = {
 
 #: endings that differ for now; no failure if they do not any more
 PENDING = {
-    "http/refused, a retry": _LATER,
     "http/refused, redispatched": _LATER,
-    "http/connect, a retry": _LATER,
-    "http/shutdown sessions server": _LATER,
-    "http/shutdown sessions server in the body": _LATER,
-    "tcp/shutdown sessions server": _LATER,
     "http/goes down": _LATER,
     "http/goes down in the body": _LATER,
     "tcp/goes down": _LATER,
-    "http/queue": _LATER,
-    "http/queue, left": _LATER,
-    "http/queue, its turn comes": _LATER,
-    "tcp/queue": _LATER,
-    "tcp/queue, left": _LATER,
-    "http/nothing, close, ignored": _LATER,
-    "http/nothing, half-close, ignored": _LATER,
-    "http/a piece, half-close, ignored": _LATER,
-    "http/http-request, nothing, ignored": _LATER,
 }

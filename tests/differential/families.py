@@ -9,7 +9,7 @@ from tests.differential import cases as _cases
 from tests.differential.case import Case
 
 #: families of configurations that are only loaded
-LOAD_ONLY = ("errors_at_load",)
+LOAD_ONLY = ("errors_at_load", "names_at_load")
 
 
 def names() -> list[str]:

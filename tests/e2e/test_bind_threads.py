@@ -137,13 +137,12 @@ def test_words(program: str, tmp_path: Path, words: str, valid: bool) -> None:
 
 
 def test_threads_that_do_not_exist(program: str, tmp_path: Path) -> None:
-    """HAProxy knows when it checks the file, mtproxy when it starts."""
     file = tmp_path / "cfg"
     file.write_text(
         f"global\n    nbthread 2\n{HTTP}\nfrontend f\n    bind 127.0.0.1:8080 thread 5\n"
         "    default_backend b\nbackend b\n"
     )
-    done = run_to_end([*command_of(program), "-db", "-f", str(file)])
+    done = run_to_end([*command_of(program), "-c", "-f", str(file)])
     assert done.returncode == 1
     assert "'thread' directive" in done.stderr
 

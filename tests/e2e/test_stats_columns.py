@@ -23,9 +23,9 @@ VALUES_DIFFER = {
     # times and rates
     "lastchg", "downtime", "lastsess", "rate", "rate_max", "req_rate", "req_rate_max", "conn_rate",
     "conn_rate_max", "qtime", "ctime", "rtime", "ttime", "qtime_max", "ctime_max", "rtime_max",
-    "ttime_max", "check_duration", "throttle",
+    "ttime_max", "check_duration", "agent_duration", "throttle",
     # how many checks there were, and whether one is under way
-    "check_status", "need_conn_est",
+    "check_status", "agent_status", "need_conn_est",
     # a connection that has ended may be seen a moment later
     "scur", "smax",
     # bytes as they are on the wire; HAProxy counts its own representation of HTTP
@@ -40,12 +40,15 @@ VALUES_DIFFER = {
 CONFIG = """
 global
     maxconn 500
+    maxconnrate 7000
+    maxsessrate 6000
 {HTTP}
     retries 1
 frontend fe
     bind "fd@${{fe}}" name one
     option socket-stats
     maxconn 77
+    rate-limit sessions 5000
     http-request deny if {{ path /deny }}
     http-request return status 204 if {{ path /ret }}
     http-request redirect location /x if {{ path /redir }}
@@ -72,7 +75,9 @@ backend be
     server s2 127.0.0.1:{dead} weight 9 check inter 100ms
     server s3 127.0.0.1:{origin} backup
     server s4 127.0.0.1:{origin} disabled
-    server s5 127.0.0.1:{origin} check inter 100s backup
+    server s5 127.0.0.1:{origin} check inter 100ms backup slowstart 1s
+    server s6 127.0.0.1:{origin} track s5 backup
+    server s7 127.0.0.1:{origin} agent-check agent-port 1 agent-inter 100ms backup
 backend dead
     server d1 127.0.0.1:{dead}
 backend none
@@ -130,9 +135,14 @@ def figures(text: str) -> dict[str, str]:
 
 
 def at_rest(found: Rows) -> bool:
-    """The last session has been accounted for, and the dead server's checks have seen it."""
+    """The last session has been accounted for, and every check has come to its end."""
     busy = any(row["scur"] not in ("", "0") for row in found.values())
-    return not busy and found["be", "s2"]["status"] == "DOWN"
+    return (
+        not busy
+        and found["be", "s2"]["status"] == "DOWN"
+        and found["be", "s5"]["status"] == found["be", "s6"]["status"] == "UP"
+        and found["be", "s7"]["agent_status"].endswith("L4CON")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +220,8 @@ def test_show_info(told: dict[str, dict[str, str]]) -> None:
     assert list(theirs) == list(ours)
     for name in ("Nbthread", "Nbproc", "Process_num", "Maxconn", "Hard_maxconn", "CurrConns",
                  "Maxpipes", "Stopping", "Listeners", "node", "MaxSslConns", "Unstoppable Jobs",
-                 "BusyPolling", "DroppedLogs", "Tainted"):  # fmt: skip
+                 "BusyPolling", "DroppedLogs", "Tainted", "ConnRateLimit",
+                 "SessRateLimit"):  # fmt: skip
         assert theirs[name] == ours[name], name
 
     def places(text: str) -> list[str]:

@@ -27,15 +27,53 @@ KNOWN_MOST: Final = 64
 KNOWN_BYTES: Final = 2048
 
 
+class Asked:
+    """A request as h11 knows it: what its answer is read with.
+
+    Making an h11 connection and telling it the request takes as long as reading an answer. It is
+    always the same, so it is done once; each answer gets a copy of the connection. A copy shares
+    what h11 never changes in place; a test feeds copies side by side.
+    """
+
+    __slots__ = ("_buffer", "_connection", "_limit", "_state", "whole")
+
+    def __init__(self, request: h11.Request, limit: int, *, whole: bool = True) -> None:
+        """`limit`: bytes of a head, and of a body that is kept. Not `whole`: a head is all."""
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
+        connection.send(request)
+        connection.send(_NO_BODY)
+        self._connection = dict(vars(connection))
+        self._state = dict(vars(connection._cstate))
+        self._buffer = type(connection._receive_buffer)
+        self._limit = limit
+        self.whole = whole
+
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    def connection(self) -> h11.Connection:
+        """One that waits for the answer."""
+        old = self._connection
+        connection = object.__new__(h11.Connection)
+        state = object.__new__(type(old["_cstate"]))
+        vars(state).update(self._state)
+        state.states = dict(self._state["states"])
+        state.pending_switch_proposals = set(self._state["pending_switch_proposals"])
+        vars(connection).update(old)
+        connection._cstate = state
+        connection._receive_buffer = self._buffer()
+        return connection
+
+
 class Answer:
     """One answer while it comes in. `started`: there is a head; `complete`: nothing more comes, or
     is looked at; `failed`: this is no HTTP.
     """
 
     __slots__ = (
+        "_asked",
         "_connection",
-        "_limit",
-        "_request",
         "_seen",
         "body",
         "complete",
@@ -47,12 +85,10 @@ class Answer:
         "version",
     )
 
-    def __init__(self, request: h11.Request, limit: int) -> None:
-        """`request`: what it answers; `limit`: bytes of a head, and of a body that is kept."""
+    def __init__(self, asked: Asked) -> None:
         #: made when it is needed: most answers are known (RequestMaker.known)
         self._connection: h11.Connection | None = None
-        self._request = request
-        self._limit = limit
+        self._asked = asked
         self._seen = b""
         self.body = bytearray()
         self.started = False
@@ -87,21 +123,20 @@ class Answer:
     def _take(self, data: bytes) -> None:
         connection = self._connection
         if connection is None:
-            self._connection = connection = h11.Connection(
-                h11.CLIENT, max_incomplete_event_size=self._limit
-            )
-            connection.send(self._request)
-            connection.send(_NO_BODY)
+            self._connection = connection = self._asked.connection()
         try:
             connection.receive_data(data)
             while True:
                 event = connection.next_event()
                 if type(event) is h11.Response:
                     self._begin(event)
+                    if not self._asked.whole:
+                        self.complete = True
+                        return
                 elif type(event) is h11.Data:
                     self.body += event.data
-                    if len(self.body) >= self._limit:
-                        del self.body[self._limit :]
+                    if len(self.body) >= self._asked.limit:
+                        del self.body[self._asked.limit :]
                         self.complete = True
                         return
                 elif type(event) is h11.InformationalResponse:
@@ -144,7 +179,7 @@ type State = Callable[[], bytes]
 
 
 class RequestMaker:
-    """Makes one step's requests. `fixed`: all are these bytes; `told`: what h11 knows of them.
+    """Makes one step's requests. `fixed`: all are these bytes; `asked`: what h11 knows of them.
 
     `known`: whole answers by their bytes. Servers of a backend mostly say the same, at least within
     a second, so h11 reads few of them. Whoever looks one up must not change it.
@@ -157,12 +192,15 @@ class RequestMaker:
         "_state",
         "_uri",
         "_version",
+        "asked",
         "fixed",
         "known",
-        "told",
     )
 
-    def __init__(self, step: HttpSendStep, build: Build, *, send_state: bool) -> None:
+    def __init__(
+        self, step: HttpSendStep, build: Build, limit: int, *, send_state: bool, whole: bool
+    ) -> None:
+        """`limit`, `whole`: see Asked."""
         self._method = step.method or b"OPTIONS"
         self._version = _version(step.version)
         self._uri = _maker(step.uri or b"/", build)
@@ -177,7 +215,7 @@ class RequestMaker:
             (name, value if isinstance(value, bytes) else b"upgrade")
             for name, value in self._headers
         ]
-        self.told = told(self._method, values)
+        self.asked = Asked(told(self._method, values), limit, whole=whole)
         if not send_state and all(isinstance(part, bytes) for part in parts):
             self.fixed = self.make(None, b"")
 

@@ -20,7 +20,7 @@ from mtproxy.net import connection as net
 from mtproxy.net import socks4
 from mtproxy.net.sockets import bind_source, sockaddr
 from mtproxy.proxy.checks.expect import WAIT, Expectation
-from mtproxy.proxy.checks.http import Answer, told
+from mtproxy.proxy.checks.http import Answer, Asked, told
 from mtproxy.proxy.checks.outcome import (
     Outcome,
     local_failure,
@@ -265,7 +265,8 @@ class Run:
             sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             if family != socket.AF_UNIX:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self.script.talks:
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if quiet:
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
             if self.check.source is not None:
@@ -341,7 +342,7 @@ class Run:
         self._forget()
         self._asked = maker
         await self._send(data, step.step)
-        self.answer = Answer(maker.told, self.script.limit)
+        self.answer = Answer(maker.asked)
 
     async def _send(self, data: bytes, step: Step) -> None:
         limit = self.script.limit
@@ -392,7 +393,7 @@ class Run:
         """Take what is there. Whether there is anything to look at."""
         if self.script.http and self.answer is None:
             # `expect` without a request: as HAProxy, wait for an answer to nothing
-            self.answer = Answer(told(b"GET", ()), self.script.limit)
+            self.answer = Answer(Asked(told(b"GET", ()), self.script.limit))
         connection, answer = self._connection, self.answer
         assert connection is not None
         if self._ended or self._error or (answer is not None and answer.complete):

@@ -15,6 +15,7 @@ from mtproxy.base.checkscript import (
     ConnectStep,
     ExpectStep,
     HttpSendStep,
+    Pattern,
     SendStep,
     Step,
 )
@@ -77,9 +78,11 @@ class Requesting:
 
     __slots__ = ("maker", "step")
 
-    def __init__(self, step: HttpSendStep, build: Build, *, send_state: bool) -> None:
+    def __init__(self, step: HttpSendStep, build: Build, script: Script) -> None:
         self.step = step
-        self.maker = RequestMaker(step, build, send_state=send_state)
+        self.maker = RequestMaker(
+            step, build, script.limit, send_state=script.send_state, whole=script.whole
+        )
 
 
 class Acting:
@@ -111,7 +114,9 @@ class Script:
         "node",
         "send_state",
         "steps",
+        "talks",
         "tcp",
+        "whole",
     )
 
     def __init__(self, script: CheckScript, build: Build) -> None:
@@ -124,6 +129,10 @@ class Script:
         self.limit = int(build.shared.settings.global_.tune.get("tune.bufsize", DEFAULT_BUFSIZE))
         #: how requests call this process
         self.node = build.shared.settings.global_.node or socket.gethostname()
+        #: bodies of answers count: something looks at them, or at more than can be told here
+        self.whole = any(map(_looks_further, script.steps))
+        #: several sends, of which the later ones must not wait in the kernel
+        self.talks = sum(isinstance(step, (SendStep, HttpSendStep)) for step in script.steps) > 1
         self.heads = heads_of(script.steps)
         self.steps: tuple[Running, ...] = tuple(
             self._make(step, _following(script.steps, position), build)
@@ -137,11 +146,19 @@ class Script:
             case SendStep():
                 return Sending(step, build)
             case HttpSendStep():
-                return Requesting(step, build, send_state=self.send_state)
+                return Requesting(step, build, self)
             case ExpectStep():
                 return Expectation(step, self.kind, build)
         assert isinstance(step, ActStep)
         return Acting(step, build)
+
+
+def _looks_further(step: Step) -> bool:
+    """Whether the step may look behind the head of an answer."""
+    if isinstance(step, ExpectStep):
+        plain = step.pattern in (Pattern.STATUS, Pattern.STATUS_REGEX, Pattern.HEADER)
+        return not plain or bool(step.on_success or step.on_error or step.status_code)
+    return isinstance(step, ActStep)
 
 
 def _following(steps: Sequence[Step], position: int) -> Step | None:

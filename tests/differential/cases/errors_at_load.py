@@ -109,6 +109,14 @@ _PAGES = {
     "good": "HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n",
     "bad": "no message\n",
 }
+_STATS = [
+    "stats", "stats nothing", "stats enable", "stats uri", "stats uri /s", "stats realm", "stats realm x", "stats refresh", "stats refresh x", "stats refresh 5", "stats refresh 5s", "stats refresh 1d",
+    "stats auth", "stats auth u", "stats auth u:p", "stats auth u:p\nstats auth u:q", "stats scope", "stats scope .", "stats scope nothing", "stats hide-version", "stats show-legends", "stats show-modules",
+    "stats show-node", "stats show-node a_b-c.d", "stats show-node a/b", "stats show-desc", "stats show-desc a b c", "stats admin", "stats admin TRUE", "stats admin if", "stats admin if TRUE", "stats admin unless nothing",
+    "stats http-request", "stats http-request nothing", "stats http-request allow", "stats http-request deny if TRUE", "stats http-request auth realm x", "stats http-request allow\nstats http-request deny",
+    "stats auth u:p\nstats http-request allow", "stats realm x\nstats http-request allow", "stats admin if { status 200 }", "stats socket /x", "stats timeout 5s", "stats maxconn 5",
+    "mode tcp\nstats enable", "http-request use-service prometheus-exporter", "http-request use-service prometheus-exporter x", "http-response use-service prometheus-exporter", "http-request use-service prometheus",
+]
 _ERRORS = "http-errors e@N@\n errorfile 403 @DIR@/good\n"
 
 
@@ -119,6 +127,8 @@ def _name(kind: str, text: str) -> str:
 CASES = [
     *(Case(_name("frontend", text), front=text, files=_PAGES, sections=_ERRORS if "errorfiles" in text else "") for text in _FRONT),
     *(Case(_name("backend", text), back=text) for text in _BACK),
+    *(Case(_name("frontend", text), front=text) for text in _STATS),
+    *(Case(_name("backend", text), back=text) for text in _STATS if "use-service" not in text),
     *(Case(_name("section", text), sections=text + "\n", files=_PAGES) for text in _SECTIONS),
     *(Case(_name("global", text), settings=text) for text in _GLOBAL),
 ]

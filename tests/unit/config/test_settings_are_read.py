@@ -44,7 +44,17 @@ BY_CONFIG = {
     "Settings": {"files"},
 }
 #: options that are the default, or have their own field
-NO_READER = {"http-keep-alive", "tcpka", "forwardfor", "httplog", "tcplog", "transparent"}
+NO_READER = {
+    "accept-invalid-http-request",
+    "accept-invalid-http-response",
+    "forwardfor",
+    "http-keep-alive",
+    "http-restrict-req-hdr-names",
+    "httplog",
+    "tcpka",
+    "tcplog",
+    "transparent",
+}
 
 #: names that more than one record has, or that are common words: how each record's is read
 READ_AS = {

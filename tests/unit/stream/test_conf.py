@@ -168,7 +168,7 @@ def test_splicing_may_be_turned_off() -> None:
 
 
 def test_forwardfor() -> None:
-    assert not front().forwardfor_if_none
+    assert front().forwardfor is None
     conf = front(forwardfor=ForwardFor(if_none=True))
     assert conf.forwardfor is not None
-    assert conf.forwardfor_if_none
+    assert conf.forwardfor.if_none

@@ -10,7 +10,7 @@ import pytest
 
 from mtproxy.base.checkscript import HttpSendStep
 from mtproxy.base.ruleset import Format
-from mtproxy.proxy.checks.http import KNOWN_BYTES, KNOWN_MOST, Answer, RequestMaker, told
+from mtproxy.proxy.checks.http import KNOWN_BYTES, KNOWN_MOST, Answer, Asked, RequestMaker, told
 
 LIMIT = 16384
 GET = told(b"GET", ())
@@ -24,7 +24,7 @@ INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH
 def fed(
     pieces: list[bytes], *, end: bool = False, request: Any = GET, limit: int = LIMIT
 ) -> Answer:
-    answer = Answer(request, limit)
+    answer = Answer(Asked(request, limit))
     for piece in pieces:
         answer.feed(piece)
     if end:
@@ -128,12 +128,12 @@ STEP = HttpSendStep()
     ],
 )
 def test_a_request_that_never_changes(step: HttpSendStep, wanted: bytes) -> None:
-    assert RequestMaker(step, BUILD, send_state=False).fixed == wanted
+    assert RequestMaker(step, BUILD, LIMIT, send_state=False, whole=True).fixed == wanted
 
 
 def test_a_request_that_is_made_each_time() -> None:
     step = replace(STEP, uri=Format("uri"), headers=((b"a", Format("value")),))
-    maker = RequestMaker(step, BUILD, send_state=True)
+    maker = RequestMaker(step, BUILD, LIMIT, send_state=True, whole=True)
     assert maker.fixed is None
     view: Any = {"uri": b"/x", "value": b""}
     assert maker.make(view, b"UP") == b"OPTIONS /x HTTP/1.0\r\nx-haproxy-server-state: UP\r\n\r\n"
@@ -142,7 +142,7 @@ def test_a_request_that_is_made_each_time() -> None:
 
 
 def test_few_answers_are_remembered() -> None:
-    maker = RequestMaker(STEP, BUILD, send_state=False)
+    maker = RequestMaker(STEP, BUILD, LIMIT, send_state=False, whole=True)
     for number in range(3 * KNOWN_MOST):
         data = LENGTH.replace(b"b\r\n", b"%d\r\n" % number)
         maker.keep(data, fed([data]))
@@ -151,3 +151,29 @@ def test_few_answers_are_remembered() -> None:
     size = len(maker.known)
     maker.keep(b"x" * (KNOWN_BYTES + 1), fed([LENGTH]))
     assert len(maker.known) == size
+
+
+def test_copies_of_a_connection_do_not_disturb_each_other() -> None:
+    """Answers to one request, side by side, byte by byte, good ones among bad ones."""
+    asked = Asked(told(b"GET", [(b"connection", b"upgrade"), (b"upgrade", b"raw")]), LIMIT)
+    switch = b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: raw\r\n\r\n"
+    texts = [LENGTH, CHUNKED, CLOSED, INTERIM, switch, b"HTTP/1.1 oh no\r\n\r\n", LENGTH]
+    for _ in range(2):
+        answers = [Answer(asked) for _ in texts]
+        for at in range(max(map(len, texts))):
+            for text, answer in zip(texts, answers, strict=True):
+                if at < len(text) and not answer.complete and not answer.failed:
+                    answer.feed(text[at : at + 1])
+        answers[2].end()
+        assert [(one.status, bytes(one.body)) for one in answers if not one.failed] == [
+            *([(200, b"ok")] * 4),
+            (101, b""),
+            (200, b"ok"),
+        ]
+        assert [one.failed for one in answers].index(True) == 5
+
+
+def test_where_bodies_do_not_count_a_head_is_all() -> None:
+    answer = Answer(Asked(GET, LIMIT, whole=False))
+    answer.feed(LENGTH[:-2])
+    assert (answer.status, answer.complete, bytes(answer.body)) == (200, True, b"")
