@@ -44,9 +44,6 @@ def _set(ctx: Context, st: Statement) -> None:
 
 def _option(ctx: Context, st: Statement) -> None:
     st.at_most(0, taken=2)
-    if st.prefix == "no":
-        ctx.proxy.options.discard("external-check")
-        return
     ctx.proxy.options.add("external-check")
 
 
@@ -83,5 +80,5 @@ def check_external(ctx: Context, proxy: ProxyDraft) -> None:
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("external-check", IN_GLOBAL, _allow),
     Keyword("external-check", BACK, _set),
-    Keyword("option external-check", BACK, _option, negatable=True),
+    Keyword("option external-check", BACK, _option),
 )
