@@ -7,11 +7,11 @@ makes the immutable record that every other layer sees. Main thread only.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from mtproxy.base.address import dynamic_cookie
 from mtproxy.base.ruleset import (
     AclLine,
     Capture,
@@ -31,7 +31,6 @@ from mtproxy.base.ruleset import (
 )
 from mtproxy.base.settings import (
     Address,
-    AddressKind,
     AgentSettings,
     BalanceSettings,
     BindSettings,
@@ -52,7 +51,6 @@ from mtproxy.base.settings import (
     Timeouts,
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
-from mtproxy.base.xxhash import xxh64
 from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
@@ -526,14 +524,7 @@ class ProxyDraft:
         key, cookie = self.dynamic_cookie_key, self.cookie
         if key is None or cookie is None or not cookie.dynamic or server.cookie:
             return server
-        family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(
-            server.address.kind
-        )
-        if family is None:
-            return server
-        secret = os.fsencode(key) + socket.inet_pton(family, server.address.host)
-        number = xxh64(secret + server.address.port.to_bytes(4))
-        return replace(server, cookie=b"%016x" % number)
+        return replace(server, cookie=dynamic_cookie(key, server.address))
 
 
 @dataclass(slots=True)

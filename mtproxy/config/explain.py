@@ -358,8 +358,7 @@ _SERVER_KNOWN = frozenset({
     "tfo", "non_stick", "pool_max_conn", "max_reuse", "pool_purge_delay", "tcp_ut", "source",
     "cookie", "log_proto", "rise", "fall", "send_proxy", "check", "resolve",
     "hash_key", "slowstart", "redir", "socks4", "states", "agent", "shutdown_sessions",
-    "shutdown_backups",
-    "init_last",
+    "shutdown_backups", "init_last",
 })  # fmt: skip
 _STATE_VALUES = ("track", "init-state", "observe", "error-limit", "on-error")
 _CHECK_KNOWN = frozenset({

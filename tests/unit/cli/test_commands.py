@@ -168,10 +168,10 @@ def test_addresses_are_hidden_from_users():
 
 
 def test_show_info(cli: Cli):
-    assert cli("show info").startswith("Name: mtproxy\nVersion: ")
-    assert cli("show info typed").startswith("0.Name.1:POS:str:mtproxy\n")
-    assert json.loads(cli("show info json"))[0]["value"]["value"] == "mtproxy"
-    assert cli("show info desc").splitlines()[0].startswith('Name: mtproxy:"')
+    assert cli("show info").startswith("Name: HAProxy\nVersion: ")
+    assert cli("show info typed").startswith("0.Name.1:POS:str:HAProxy\n")
+    assert json.loads(cli("show info json"))[0]["value"]["value"] == "HAProxy"
+    assert cli("show info desc").splitlines()[0].startswith('Name: HAProxy:"')
     assert "Unexpected 'foo'" in cli("show info foo")
 
 

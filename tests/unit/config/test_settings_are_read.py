@@ -89,7 +89,7 @@ READ_AS = {
     ("CommandLine", "maxconn"): r"options\.maxconn",
     ("CommandLine", "paths"): r"cmdline\.paths",
     ("CommandLine", "quiet"): r"cmdline\.quiet",
-    ("ServerSettings", "cookie"): r"server\.settings\.cookie",
+    ("ServerSettings", "cookie"): r"self\.cookie = self\.settings\.cookie",
     ("ProxySettings", "cookie"): r"settings\.cookie",
     ("GlobalSettings", "daemon"): r"glob\.daemon",
     ("GlobalSettings", "description"): r"global_\.description",
