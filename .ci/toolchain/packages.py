@@ -38,7 +38,7 @@ BUILD = (
 )
 #: What the end-to-end tests run against: clients, a browser, origin servers and the original;
 #: varnish brings varnishtest, which runs HAProxy's own regression tests.
-TESTS = ("chromium", "curl", "haproxy", "nginx", "socat", "varnish", "wrk")
+TESTS = ("chromium", "curl", "haproxy", "hatop", "nginx", "socat", "varnish", "wrk")
 
 LOCK = Path("/run/lock/mtproxy-apt.lock")
 POLICY = Path("/usr/sbin/policy-rc.d")

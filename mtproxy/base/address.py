@@ -9,6 +9,7 @@ is resolved by the C library, which may block.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from enum import Enum, auto
 
 from mtproxy.base.settings import Address, AddressKind
 from mtproxy.base.units import decimal
+from mtproxy.base.xxhash import xxh64
 
 #: the longest path of a UNIX socket that HAProxy accepts: 97 characters leave room for a suffix
 #: below the kernel's 108
@@ -228,6 +230,15 @@ def _one(
         kind = AddressKind.UDP4 if datagram else AddressKind.IPV4
     base = Address(kind, host=host, text=text, port_offset=offset)
     return [ParsedAddress(replace(base, port=port), hostname) for port in ports]
+
+
+def dynamic_cookie(key: str, address: Address) -> bytes:
+    """The cookie of a server at an IP address (manual 4.2, `cookie ... dynamic`); else empty."""
+    family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(address.kind)
+    if family is None:
+        return b""
+    secret = os.fsencode(key) + socket.inet_pton(family, address.host)
+    return b"%016x" % xxh64(secret + address.port.to_bytes(4))
 
 
 def parse_addresses(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.report import say
 from mtproxy.cli.numbers import c_integer
-from mtproxy.cli.runtime import INFO, NOTICE, Answer, CliError, CliSession, Command, Level, Pause
+from mtproxy.cli.runtime import NOTICE, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.stats.runtime import OPEN, PAUSED, STOPPED
 from mtproxy.stream.listening import look_again
 
@@ -144,8 +144,9 @@ def _set_rate_limit(cli: CliSession, args: list[str]) -> Answer:
     if set_limit is not None:
         set_limit(value)
         look_again(runtime.pool)
-    elif value:
-        raise CliError(f"{args[0]} are not limited by mtproxy: there are none to limit.", INFO)
+    else:
+        # there is no TLS and no compression, so that any limit holds
+        runtime.idle_limits[args[0]] = value
     return ""
 
 

@@ -7,11 +7,11 @@ makes the immutable record that every other layer sees. Main thread only.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from mtproxy.base.address import dynamic_cookie
 from mtproxy.base.ruleset import (
     AclLine,
     Capture,
@@ -31,12 +31,12 @@ from mtproxy.base.ruleset import (
 )
 from mtproxy.base.settings import (
     Address,
-    AddressKind,
     AgentSettings,
     BalanceSettings,
     BindSettings,
     CheckSettings,
     CookieSettings,
+    ExternalSettings,
     ForwardFor,
     GlobalSettings,
     Location,
@@ -51,7 +51,6 @@ from mtproxy.base.settings import (
     Timeouts,
 )
 from mtproxy.base.sticktable import StickRule, StickTableSettings
-from mtproxy.base.xxhash import xxh64
 from mtproxy.config.checks import ChecksDraft
 
 NOWHERE = Location("", 0)
@@ -348,6 +347,10 @@ class ProxyDraft:
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
+    external_command: str = ""
+    external_path: str = ""
+    #: both, once they were checked
+    external: ExternalSettings | None = None
     #: of a `log-forward` section
     datagrams: list[BindSettings] = field(default_factory=list)
     servers: list[ServerDraft] = field(default_factory=list)
@@ -512,6 +515,7 @@ class ProxyDraft:
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
             check_script=self.checks.freeze() if self.is_backend else None,
+            external_check=self.external,
             **self.keepalive_probes,
         )
 
@@ -520,14 +524,7 @@ class ProxyDraft:
         key, cookie = self.dynamic_cookie_key, self.cookie
         if key is None or cookie is None or not cookie.dynamic or server.cookie:
             return server
-        family = {AddressKind.IPV4: socket.AF_INET, AddressKind.IPV6: socket.AF_INET6}.get(
-            server.address.kind
-        )
-        if family is None:
-            return server
-        secret = os.fsencode(key) + socket.inet_pton(family, server.address.host)
-        number = xxh64(secret + server.address.port.to_bytes(4))
-        return replace(server, cookie=b"%016x" % number)
+        return replace(server, cookie=dynamic_cookie(key, server.address))
 
 
 @dataclass(slots=True)

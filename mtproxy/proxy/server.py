@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from mtproxy.base.address import dynamic_cookie
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
@@ -256,6 +257,17 @@ class ServerState:
                 assert self.state == STOPPED
 
 
+def _cookie_key(server: ServerState) -> str | None:
+    """The key of a cookie that follows the server's address; see `Server.cookie_key`."""
+    proxy, settings = server.backend.settings, server.settings
+    key = proxy.dynamic_cookie_key
+    if key is None or proxy.cookie is None or not proxy.cookie.dynamic:
+        return None
+    # one that was given stays
+    made = not settings.cookie or settings.cookie == dynamic_cookie(key, settings.address)
+    return key if made else None
+
+
 class Server:
     """One thread's side of a server. Owner thread only, apart from reading counters."""
 
@@ -264,6 +276,8 @@ class Server:
         "_untake",
         "address",
         "backend",
+        "cookie",
+        "cookie_key",
         "counters",
         "epoch",
         "idle",
@@ -308,6 +322,10 @@ class Server:
         self.name = sys.intern(shared.name)  # immortal: shared without a count
         self.position = shared.position
         self.address = shared.address
+        #: what the persistence cookie calls it; empty: nothing
+        self.cookie = self.settings.cookie
+        #: the cookie is made of this and the address (`cookie ... dynamic`); None: it is not
+        self.cookie_key = _cookie_key(shared)
         self.tid = tid
         self._untake = shared.backend.balancer.release_hook()
         self.limit = shared.limit
@@ -362,6 +380,8 @@ class Server:
         """
         self.epoch = self.shared.epoch
         self.address = self.shared.address
+        if self.cookie_key is not None:
+            self.cookie = dynamic_cookie(self.cookie_key, self.address)
         stale = list(self.idle)
         self.idle.clear()
         self.return_permits(len(stale))

@@ -142,7 +142,8 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         return rates.highest((None, None, name), totals[name])
 
     return {
-        "Name": runtime.product,
+        # clients ask for this name before they go on; "Build info" says which program it is
+        "Name": "HAProxy",
         "Version": runtime.version,
         "Release_date": runtime.release_date,
         "Nbthread": pool.nbthread,
@@ -163,6 +164,8 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "ConnRate": rate("cum_conn"),
         "ConnRateLimit": 0 if runtime.connection_rate is None else runtime.connection_rate.limit,
         "SessRateLimit": 0 if runtime.session_rate is None else runtime.session_rate.limit,
+        "SslRateLimit": runtime.idle_limits.get("ssl-sessions", 0),
+        "CompressBpsRateLim": 1024 * runtime.idle_limits.get("http-compression", 0),
         "MaxConnRate": highest("cum_conn"),
         "SessRate": rate("cum_sess"),
         "MaxSessRate": highest("cum_sess"),
@@ -180,7 +183,7 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "TotalBytesOut": totals["bytes_out"],
         "TotalSplicdedBytesOut": sum(c.spliced_out for c in fronts),
         "BytesOutRate": rate("bytes_out") // _BYTES_UNIT * _BYTES_UNIT,
-        "Build info": runtime.version,
+        "Build info": f"{runtime.product} {runtime.version}",
         "Start_time_sec": round(runtime.started_at, 6) if precise else int(runtime.started_at),
         "Tainted": "0",
     }

@@ -299,8 +299,9 @@ def server_row(
         values["throttle"] = percent
     if legends:
         values["addr"] = address_text(state.address)
-        if state.settings.cookie:
-            values["cookie"] = _readable(state.settings.cookie)
+        cookie = state.sides[0].cookie if state.sides else state.settings.cookie
+        if cookie:
+            values["cookie"] = _readable(cookie)
     limit = state.limit
     if limit is not None:
         if limit.maxconn:
@@ -343,7 +344,7 @@ def server_row(
             "check_health": check.health.value,
         }
         if check.status.has_code:
-            values["check_code"] = check.code
+            values["check_code"] = check.code % (1 << 32)
         if check.status.finished:
             values["check_duration"] = check.duration
     agent = state.agent
@@ -460,7 +461,7 @@ def _front_limit(runtime: Runtime, proxy: ProxyRuntime) -> int:
     """The limit of a frontend's connections that is in force."""
     if proxy.maxconn is not None:
         return proxy.maxconn
-    return proxy.settings.maxconn or runtime.maxconn
+    return proxy.settings.maxconn or runtime.first_maxconn
 
 
 def _downtime(down_ms: int, last_change: int, up: bool, now: int) -> int:

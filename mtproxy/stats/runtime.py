@@ -108,6 +108,8 @@ class Runtime:
         self.settings = settings
         self.pool = pool
         self.maxconn = maxconn
+        #: what `maxconn` was at the start: frontends without one keep it
+        self.first_maxconn = maxconn
         self.hard_maxconn = maxconn if hard_maxconn is None else hard_maxconn
         self.ulimit_n = ulimit_n
         self.maxsock = ulimit_n if maxsock is None else maxsock
@@ -143,6 +145,8 @@ class Runtime:
         self.changing: dict[tuple[str, str], int] = {}
         #: begins the checks of a server that was added
         self.start_check: Callable[[ServerState, ThreadContext], None] | None = None
+        #: the limits of what is not here, as they were set
+        self.idle_limits: dict[str, int] = {}
         self.startup_logs: list[str] = []
         self.baselines = Baselines()
         self.rates = Rates(self)

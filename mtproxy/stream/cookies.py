@@ -92,7 +92,7 @@ class PersistenceCookie:
         """`servers` are the backend's from now on, in its order."""
         by_value: dict[bytes, list[Server]] = {}
         for server in servers:
-            value = server.settings.cookie
+            value = server.cookie
             if value:
                 by_value.setdefault(value, []).append(server)
         self.by_value = by_value
@@ -204,7 +204,7 @@ class PersistenceCookie:
         response = stream.response
         if server is None or response is None:
             return
-        value = server.settings.cookie
+        value = server.cookie
         letter = "N"
         seen = False
         headers: list[Header] = []

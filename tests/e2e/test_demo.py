@@ -121,7 +121,7 @@ def test_demo(demo: Demo, port: int, how: int):
         timeout=PATIENCE,
         check=True,
     ).stdout
-    assert "Name: mtproxy\n" in answer
+    assert "\nBuild info: mtproxy " in answer
     assert "\norigins,one,0," in answer
     demo.wait_for('"GET /hello?x=1 HTTP/1.1"')
     assert demo.stop(how) == 0

@@ -191,7 +191,8 @@ class TopApp(App[None]):
         if self.trouble:
             text.append(f"no answer: {clean(self.trouble)}\n", style="bold red")
         else:
-            version = clean(f"{info.get('Name', '?')} {info.get('Version', '')}")
+            ours = info.get("Build info", "")
+            version = clean(ours or f"{info.get('Name', '?')} {info.get('Version', '')}")
             text.append(version, style="bold")
             text.append(clean(f" on {info.get('node', '?')}, pid {info.get('Pid', '?')}, "))
             text.append(clean(f"up {info.get('Uptime', '?')}, {info.get('Nbthread', '?')} threads"))

@@ -33,6 +33,10 @@ def _follow(server: ServerState, ctx: ThreadContext) -> None:
         if side.tid == ctx.tid and side.epoch != server.epoch:
             for stale in side.refresh():
                 stale.close()
+            if side.cookie_key is not None:
+                # it has another name now for those who look for it
+                for learn in ctx.room.backends[server.backend.name].on_servers:
+                    learn()
 
 
 def set_address(server: ServerState, ctx: ThreadContext, address: Address, updater: str) -> bool:

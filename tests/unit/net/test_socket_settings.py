@@ -49,6 +49,51 @@ def test_a_plain_listener() -> None:
         assert sock.getsockopt(TCP, socket.TCP_USER_TIMEOUT) == 0
 
 
+def tcp_info(sock: socket.socket, at: int) -> int:
+    """A 32-bit field of tcp_info (linux/tcp.h) behind its eight bytes."""
+    return int.from_bytes(sock.getsockopt(TCP, socket.TCP_INFO, 104)[8 + 4 * at :][:4], "little")
+
+
+def test_what_bind_lines_set() -> None:
+    """`defer-accept`, `mss`, `tfo` and the backlog, read back from the kernel."""
+    with bound(defer_accept=True, mss=-1200, tfo=True) as sock:
+        assert sock.getsockopt(TCP, socket.TCP_DEFER_ACCEPT) >= 1
+        assert sock.getsockopt(TCP, socket.TCP_MAXSEG) == 1200
+        assert sock.getsockopt(TCP, socket.TCP_FASTOPEN) > 0
+        assert tcp_info(sock, 5) == 10  # of a listening socket: its backlog
+    with bound() as plain:
+        assert plain.getsockopt(TCP, socket.TCP_DEFER_ACCEPT) == 0
+        assert plain.getsockopt(TCP, socket.TCP_FASTOPEN) == 0
+
+
+def test_an_interface() -> None:
+    """Connections through another one find nobody there."""
+    try:
+        sock = bound(interface="lo")
+    except BindError as error:
+        pytest.skip(f"no right to bind to an interface: {error}")
+    with sock:
+        name = sock.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+        assert name.rstrip(b"\0") == b"lo"
+    with pytest.raises(BindError, match="cannot bind socket"):
+        bound(interface="none.such")
+
+
+@pytest.mark.parametrize(
+    ("host", "level", "name"), [("192.0.2.77", 0, 19), ("2001:db8::7", 41, 75)]
+)
+def test_foreign_addresses(host: str, level: int, name: int) -> None:
+    """`transparent`: an address of another host can be listened on (IP_TRANSPARENT)."""
+    with pytest.raises(BindError):
+        bound(host)
+    try:
+        sock = bound(host, transparent=True)
+    except BindError as error:
+        pytest.skip(f"no right to be transparent: {error}")
+    with sock:
+        assert sock.getsockopt(level, name) == 1
+
+
 def test_without_reuse_of_the_port() -> None:
     with listen(BindSettings(address()), 10, reuse_port=False) as sock:
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) == 0

@@ -67,12 +67,12 @@ def test_values(runtime: Runtime):
     assert (got["TotalBytesOut"], got["DroppedLogs"], got["Run_queue"]) == (1000, 6, 1)
     assert (got["Listeners"], got["Jobs"], got["Stopping"]) == (5, 9, 1)
     assert (got["Nbthread"], got["Maxconn"], got["Ulimit-n"]) == (2, 1000, 2040)
-    assert (got["Name"], got["node"]) == ("mtproxy", "box")
+    assert (got["Name"], got["node"]) == ("HAProxy", "box")
 
 
 def test_typed(runtime: Runtime):
     lines = "".join(process.render_typed(process.info(runtime))).splitlines()
-    assert lines[0] == "0.Name.1:POS:str:mtproxy"
+    assert lines[0] == "0.Name.1:POS:str:HAProxy"
     assert lines[3] == "3.Nbthread.1:CGS:u32:2"
     assert "47.Tasks.1:MGP:u32:0" in lines
     assert "54.Unstoppable Jobs.1:MGP:u32:0" in lines
@@ -96,7 +96,7 @@ def test_json(runtime: Runtime):
         "field": {"pos": 0, "name": "Name"},
         "processNum": 1,
         "tags": {"origin": "Product", "nature": "Output", "scope": "Service"},
-        "value": {"type": "str", "value": "mtproxy"},
+        "value": {"type": "str", "value": "HAProxy"},
     }
     assert len(got) == len(NAMES.split())
 
