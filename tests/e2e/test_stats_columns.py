@@ -78,6 +78,7 @@ backend be
     server s5 127.0.0.1:{origin} check inter 100ms backup slowstart 1s
     server s6 127.0.0.1:{origin} track s5 backup
     server s7 127.0.0.1:{origin} agent-check agent-port 1 agent-inter 100ms backup
+    server s8 127.0.0.1:{origin} check inter 100ms observe layer7 backup
 backend dead
     server d1 127.0.0.1:{dead}
 backend none
@@ -141,6 +142,7 @@ def at_rest(found: Rows) -> bool:
         not busy
         and found["be", "s2"]["status"] == "DOWN"
         and found["be", "s5"]["status"] == found["be", "s6"]["status"] == "UP"
+        and found["be", "s8"]["status"] == "UP"
         and found["be", "s7"]["agent_status"].endswith("L4CON")
     )
 
