@@ -16,6 +16,7 @@ from mtproxy.base.settings import Address, AddressKind
 from mtproxy.testing.nameserver import NameServer
 from mtproxy.testing.program import Program
 from mtproxy.testing.waiting import wait_until
+from mtproxy.testing.wire import Wire
 
 WEB, SVC = ("web.test", "A"), ("_http._tcp.svc.test", "SRV")
 
@@ -349,6 +350,39 @@ def test_a_dynamic_cookie_follows_the_address(proxy, names: NameServer, origin) 
         if host == "127.0.0.1":
             answer = program.connect().request("GET /head HTTP/1.1\nhost: a")
             assert f"SRV={cookie}".encode() in dict(answer.head.headers)[b"set-cookie"]
+
+
+def say_where(wire: Wire) -> None:
+    """Answers each request with the address that it came to."""
+    while wire.fill():
+        while b"\r\n\r\n" in wire.buffer:
+            wire.read_until(b"\r\n\r\n")
+            host = wire.sock.getsockname()[0].encode()
+            wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(host), host))
+
+
+def test_no_request_is_lost_while_a_name_moves(proxy, names: NameServer, serve) -> None:
+    """Traffic goes on while the address changes again and again, and follows it."""
+    server = serve(say_where, ("0.0.0.0", 0))
+    section = HOLDS.replace("timeout resolve 100ms", "timeout resolve 20ms")
+    program = proxy(config(names, f"    server s web.test:{server.port}", section))
+    reaches(program, s=f"127.0.0.2:{server.port} 0")
+    moves = ["127.0.0.3", "127.0.0.4"] * 4
+    for told, host in enumerate(moves, 1):
+        names.answers = {WEB: [host]}
+        clients = [program.connect() for _ in range(3)]
+        while sum("changed its IP" in line for line in log(program)) <= told:
+            for wire in clients:
+                assert wire.request("GET / HTTP/1.1\nhost: a").status == 200
+        for wire in clients:
+            assert wire.request("GET / HTTP/1.1\nhost: a").status == 200
+            wire.close()
+    assert program.stat("b", "s")["econ"] == "0"
+    if program.program == "mtproxy":
+        # a thread follows in its next turn
+        fresh = program.connect()
+        last = moves[-1].encode()
+        wait_until(lambda: fresh.request("GET / HTTP/1.1\nhost: a").body == last, "the last one")
 
 
 @pytest.mark.only("mtproxy")  # HAProxy goes on with idle connections to the old address

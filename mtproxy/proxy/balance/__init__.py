@@ -60,4 +60,12 @@ def make_balancer(settings: ProxySettings, lock: Lock) -> Balancer:
     hash_keys = [server.hash_key for server in servers]
     if name == "random":
         return Random(lock, ids, addresses, hash_keys, params.factor, params.draws)
-    return Consistent(lock, ids, addresses, hash_keys, params.factor, asks_always=asks_always)
+    return Consistent(
+        lock,
+        ids,
+        addresses,
+        hash_keys,
+        params.factor,
+        asks_always=asks_always,
+        affinity=params.affinity,
+    )

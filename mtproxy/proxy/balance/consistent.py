@@ -5,7 +5,9 @@ by one store. Streams without a key take the points in turn, under the lock.
 
 With `hash-balance-factor` a server that has more than its share of the sessions, times the factor,
 is passed over for the next one on the ring; the same goes for a server that has just failed. How
-many sessions others have is read without a lock and may be a moment old.
+many sessions others have is read without a lock and may be a moment old. With
+`hash-preserve-affinity` a server that has reached its `maxconn`, or whose queue has reached its
+`maxqueue`, is passed over too; where all are, the hash's own server queues the session.
 """
 
 from __future__ import annotations
@@ -38,10 +40,25 @@ if TYPE_CHECKING:
 _RENEW = 4
 
 
+def _refusal(affinity: str, full: Full) -> Full | None:
+    """When a stream's own server is not good enough (`hash-preserve-affinity`); None: never."""
+    if affinity == "always":
+        return None
+    if affinity == "maxconn":
+        return full
+
+    def queue_is_full(server: Server) -> bool:
+        limit = server.limit
+        return limit is not None and 0 < limit.maxqueue <= limit.waiting.length and full(server)
+
+    return queue_is_full
+
+
 class Consistent(Balancer):
     """The algorithm at work in one backend. See the module."""
 
     __slots__ = (
+        "_affinity",
         "_asks_always",
         "_below",
         "_factor",
@@ -64,11 +81,13 @@ class Consistent(Balancer):
         factor: int = 0,
         *,
         asks_always: bool = False,
+        affinity: str = "always",
     ) -> None:
         """`hash_keys`: each server's `hash-key`. `factor` is in percent, 0 for none. `asks_always`:
         a key is looked for, and a turn taken where there is none, even when there is but one
         server.
         """
+        self._affinity = affinity
         self._asks_always = asks_always
         self._lock = lock
         self._ids = list(ids)
@@ -197,11 +216,12 @@ class Consistent(Balancer):
         slots = weight * each + (below + weight) * rest // total - below * rest // total
         return served < (slots or 1)
 
-    def _finder(self, mine: Sequence[Server]) -> Callable[[int, int], int]:
+    def _finder(self, mine: Sequence[Server], full: Full | None) -> Callable[[int, int], int]:
         """A function for one thread: the position of the server that a hash belongs to, other than
         the one to avoid (-1 for none); -1: no server.
         """
         factor, weights = self._factor, self._weights
+        refuses = None if full is None else _refusal(self._affinity, full)
 
         def find(number: int, avoid: int) -> int:
             ring, servers = self._snapshot
@@ -209,21 +229,29 @@ class Consistent(Balancer):
                 return -1
             index = index_of(ring, number)
             position = ring[index] & POSITION_MASK
-            if servers == 1 or (not factor and position != avoid):
+            if servers == 1 or (not factor and refuses is None and position != avoid):
                 return position
+            own = position
             sessions = total = 0
             if factor:
                 sessions = 1 + sum([server.shared.sessions() for server in mine])
                 total = sum(weights)
             rejected: set[int] = set()
             while True:
-                if position != avoid and (
-                    not factor
-                    or self._eligible(position, sessions, total, mine[position].shared.sessions())
+                server = mine[position]
+                if (
+                    position != avoid
+                    and (refuses is None or not refuses(server))
+                    and (
+                        not factor
+                        or self._eligible(position, sessions, total, server.shared.sessions())
+                    )
                 ):
                     return position
                 rejected.add(position)
                 if len(rejected) == servers:
+                    if refuses is not None and own != avoid:
+                        return own
                     # as if looking around the ring had come to its end
                     return ring[-1] & POSITION_MASK
                 while position in rejected:
@@ -241,7 +269,7 @@ class Consistent(Balancer):
         hash_of: HashOf | None = None,
     ) -> Picker:
         mine = tuple(servers)
-        find = self._finder(mine)
+        find = self._finder(mine, full)
         asks_always = self._asks_always
 
         def room(position: int) -> bool:
@@ -308,7 +336,7 @@ class Random(Consistent):
         hash_of: HashOf | None = None,
     ) -> Picker:
         mine = tuple(servers)
-        find, weights, draws = self._finder(mine), self._weights, self._draws
+        find, weights, draws = self._finder(mine, None), self._weights, self._draws
         bits = random.Random().getrandbits
 
         def pick(stream: Any, avoid: Server | None = None) -> Server | None:
