@@ -234,11 +234,11 @@ frontend fe
             answers.append(running.cli(f"show stat domain resolvers{form}"))
     if form == " json":
         # HAProxy 2.6 forgets commas between the name servers
-        assert len(json.loads(answers[1])) == 2
+        assert len(json.loads(answers[1])) >= 2
         assert answers[0].startswith(answers[1].partition("],[")[0])
         return
-    # HAProxy adds the system's name servers as a section of their own
-    assert answers[0].startswith(answers[1].rstrip("\n"))
+    # those of the system follow
+    assert answers[0] == answers[1]
 
 
 def test_show_info(told: dict[str, dict[str, str]]) -> None:
