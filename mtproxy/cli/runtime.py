@@ -38,7 +38,7 @@ MAX_PENDING = 16384
 DEFAULT_TIMEOUT_MS = 10_000
 
 #: the end of a line that announces a payload, and the word that ends it (none: an empty line)
-_PAYLOAD = re.compile(r"<<(|\S{1,7})[ \t\r]*\Z")
+_PAYLOAD = re.compile(r"(?:<<|(?:\A|(?<=[ \t]))<<(\S{1,7}))[ \t\r]*\Z")
 
 PROMPT = "> "
 PAYLOAD_PROMPT = "+ "
@@ -242,7 +242,7 @@ class CliSession:
         self.payload = None
         announced = _PAYLOAD.search(line) if at_newline else None
         if announced is not None:
-            self._payload_end = announced[1].encode("utf-8", "surrogateescape")
+            self._payload_end = (announced[1] or "").encode("utf-8", "surrogateescape")
             return self._finish_payload(line[: announced.start()])
         return line
 

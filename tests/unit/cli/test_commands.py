@@ -115,6 +115,23 @@ def test_set_timeout(cli: Cli):
     assert cli.session.timeout_ms == 120_000
 
 
+@pytest.mark.parametrize(
+    ("words", "interactive", "shown"),
+    [("", True, True), ("p", True, True), ("i", True, False), ("n", False, False)],
+)
+def test_prompt(cli: Cli, words: str, interactive: bool, shown: bool):
+    got = "".join(map(str, cli.session.answer(f"prompt {words}")))
+    assert (cli.session.interactive, cli.session.prompt) == (interactive, shown)
+    assert got == ("\n> " if shown else "\n")
+
+
+def test_a_prompt_with_the_time(cli: Cli):
+    pieces = "".join(map(str, cli.session.answer("prompt p timed")))
+    assert re.fullmatch(r"\n\[0:00:\d\d:\d\d\]> ", pieces)
+    assert "".join(map(str, cli.session.answer("prompt timed"))) == "\n> "
+    assert "it stays open" in "".join(map(str, cli.session.answer("prompt help")))
+
+
 def test_severity(cli: Cli):
     assert cli("set severity-output string") == ""
     assert cli("get weight x") == "[err]: Require 'backend/server'.\n"
@@ -152,7 +169,7 @@ def test_show_stat_errors(cli: Cli):
     assert cli("show stat nope -1 -1") == "No such proxy.\n"
     assert cli("show stat app").startswith("Expected: show stat")
     assert "'x' is not a number" in cli("show stat app x 1")
-    assert "'proxy' is the only one" in cli("show stat domain dns")
+    assert "Invalid statistics domain." in cli("show stat domain dns")
 
 
 def test_show_stat_forms(cli: Cli):

@@ -12,6 +12,7 @@ import pytest
 from mtproxy.cli import commands_activity
 from mtproxy.cli.client import DEFAULT_TIMEOUT, REFUSALS, USUAL_SOCKETS
 from mtproxy.cli.commands import COMMANDS
+from mtproxy.cli.known import HAPROXY_COMMANDS
 from mtproxy.cli.runtime import (
     DEFAULT_TIMEOUT_MS,
     MAX_PENDING,
@@ -61,6 +62,17 @@ def test_figures_and_texts() -> None:
     assert f"may have {MAX_PENDING} bytes; of a command, {MAX_WORDS} words" in flat
     assert f"`stats timeout` ({DEFAULT_TIMEOUT_MS // 1000} s)" in flat
     assert f"(`--timeout`, {DEFAULT_TIMEOUT:g} s)" in flat
+
+
+def test_what_is_not_here() -> None:
+    table = re.search(r"<!-- absent -->(.*?)<!-- end -->", PAGE, re.DOTALL)
+    assert table is not None
+    listed = {
+        name
+        for row in re.findall(r"^\| (`.+?) \|", table[1], re.MULTILINE)
+        for name in re.findall(r"`(.+?)`", row)
+    }
+    assert listed == {" ".join(words) for words in HAPROXY_COMMANDS}
 
 
 def test_figures_of_show_activity() -> None:

@@ -244,6 +244,19 @@ def test_payload_that_never_ends_is_dropped():
     assert talk(b"show echo <<\nx\n") == b""
 
 
+@pytest.mark.parametrize("end", [b"EOF", b"%EOF%", b".", b"1234567"])
+def test_payload_with_an_end_of_its_own(end: bytes):
+    sent = b"show echo a <<" + end + b"\nline 1\n\nx" + end + b"\n" + end + b"\nshow echo b\n"
+    text = b"line 1\\n\\nx" + end
+    assert talk(sent) == b"a payload='" + text + b"'\n\nb\n\n"
+    assert talk(b"show echo <<" + end + b"\n" + end + b"\n") == b" payload=''\n\n"
+
+
+@pytest.mark.parametrize("word", [b"a<<b", b"<<12345678"])
+def test_what_announces_no_payload(word: bytes):
+    assert talk(b"show echo " + word + b"\n") == word + b"\n\n"
+
+
 def test_payload_belongs_to_one_command():
     assert talk(b"show echo <<\nx\n\nshow echo b\n").endswith(b"\n\nb\n\n")
 
