@@ -134,6 +134,17 @@ class ResolveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalSettings:
+    """`external-check`: the command, the PATH that it is looked for in and gets, and whether it
+    gets this process's environment, too (manual 4.2).
+    """
+
+    command: str
+    path: str
+    preserve_env: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSettings:
     """`agent-check`: `inter` in ms; `address` None: the server's; `send` is sent first."""
 
@@ -487,6 +498,8 @@ class ProxySettings:
     dynamic_cookie_key: str | None = None
     #: what health checks of its servers say and expect; None: they connect
     check_script: CheckScript | None = None
+    #: a command checks the servers
+    external_check: ExternalSettings | None = None
 
     @property
     def is_frontend(self) -> bool:
@@ -516,6 +529,8 @@ class GlobalSettings:
     #: connections and sessions accepted per second; 0: no limit
     maxconnrate: int = 0
     maxsessrate: int = 0
+    #: "on" or "preserve-env": backends may have their servers checked by commands
+    external_check: str = ""
     daemon: bool = False
     pidfile: str | None = None
     chroot: str | None = None

@@ -36,6 +36,7 @@ from mtproxy.base.settings import (
     BindSettings,
     CheckSettings,
     CookieSettings,
+    ExternalSettings,
     ForwardFor,
     GlobalSettings,
     Location,
@@ -117,6 +118,7 @@ class ServerDraft:
     shutdown_backups: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
+    check_proto: str | None = None
     hash_key: str = "id"
     redir: str = ""
     slowstart: int = 0
@@ -346,6 +348,10 @@ class ProxyDraft:
     mode: str = "tcp"
     binds: list[BindSettings] = field(default_factory=list)
     bind_lines: int = 0
+    external_command: str = ""
+    external_path: str = ""
+    #: both, once they were checked
+    external: ExternalSettings | None = None
     #: of a `log-forward` section
     datagrams: list[BindSettings] = field(default_factory=list)
     servers: list[ServerDraft] = field(default_factory=list)
@@ -510,6 +516,7 @@ class ProxyDraft:
             cookie=self.cookie,
             dynamic_cookie_key=self.dynamic_cookie_key,
             check_script=self.checks.freeze() if self.is_backend else None,
+            external_check=self.external,
             **self.keepalive_probes,
         )
 

@@ -83,7 +83,8 @@ _GLOBAL_VALUES = (
     "daemon", "zero-warning", "set-dumpable",
 )  # fmt: skip
 _GLOBAL_KNOWN = frozenset(name.replace("-", "_") for name in _GLOBAL_VALUES) | {
-    "close_spread_time", "cpu_map", "disabled_features", "expose_experimental", "grace",
+    "close_spread_time", "cpu_map", "disabled_features", "expose_experimental", "external_check",
+    "grace",
     "hard_stop_after", "logs",
     "log_send_hostname", "max_spread_checks", "pp2_never_send_local", "profiling_locks",
     "profiling_tasks", "stats_maxconn", "stats_sockets", "strict_limits",
@@ -98,6 +99,9 @@ def _global(glob: GlobalSettings) -> Iterator[str]:
         yield " # maxconn: as many as the limit of open files allows"
     for name in _GLOBAL_VALUES:
         yield from _value(name, getattr(glob, name.replace("-", "_")))
+    if glob.external_check:
+        preserved = ["preserve-env"] if glob.external_check == "preserve-env" else []
+        yield _line("external-check", *preserved)
     for tid, cpus in sorted(glob.cpu_map.items()):
         yield _line("cpu-map", f"1/{tid}", ",".join(map(str, sorted(cpus))))
     if glob.hard_stop_after is not None:
@@ -152,7 +156,7 @@ _PROXY_KNOWN = frozenset({
     "balance_params", "direct", "name_header", "rdp_cookie",
     "options", "forwardfor", "originalto", "logs", "log_tag", "retries", "maxconn", "backlog",
     "http_reuse", "stick_table", "rules", "errors", "cookie", "dynamic_cookie_key",
-    "check_script", "load_server_state", "server_state_file",
+    "check_script", "external_check", "load_server_state", "server_state_file",
     "disabled", "description", "log_format", "redispatch", "monitor_uri", "source", "forced_id",
     *(f"{side}tcpka_{what}" for side in ("cli", "srv") for what in ("cnt", "idle", "intvl")),
 })  # fmt: skip
@@ -207,6 +211,10 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
     if proxy.mode == "http":
         yield from reply_lines(proxy.errors.items())
     yield from rule_lines(proxy)
+    external = proxy.external_check
+    if external is not None:
+        yield _line("external-check", "command", external.command)
+        yield _line("external-check", "path", external.path)
     if proxy.check_script is not None:
         yield from check_lines(proxy.check_script)
     yield from _timeouts(proxy)

@@ -232,7 +232,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     _later("assume-rfc6587-ntf", FRONT, "log forwarding"),
     _option("checkcache", BACK),
     _later("dont-parse-log", FRONT, "log forwarding"),
-    _later("external-check", BACK, "external checks"),
     _later("forwarded", BACK, "the Forwarded header"),
     _option("h1-case-adjust-bogus-client", FRONT),
     _option("h1-case-adjust-bogus-server", BACK),

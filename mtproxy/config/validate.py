@@ -31,6 +31,7 @@ from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
 from mtproxy.config.keywords_bind import threads_of
 from mtproxy.config.keywords_capture import check_cookie_capture
+from mtproxy.config.keywords_external import check_external
 from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
@@ -80,6 +81,7 @@ def check(ctx: Context) -> None:
         _check_logs(ctx, proxy)
         _check_servers(ctx, proxy)
         check_tracks(ctx, proxy)
+        check_external(ctx, proxy)
 
 
 def _check_global(ctx: Context) -> None:
@@ -445,6 +447,13 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 word=server.proto,
             )
         _check_resolvers(ctx, proxy, server, title)
+        wanted_by_check = "h1" if proxy.checks.kind == "http" else "none"
+        if server.check and server.check_proto not in (None, wanted_by_check):
+            ctx.diagnostics.alert(
+                f"'{title}' uses an incompatible MUX protocol for the selected check type",
+                server.location,
+                word=server.check_proto,
+            )
         if server.check and not (_check_port_known(server) or proxy.checks.ports_known()):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location

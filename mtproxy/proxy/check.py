@@ -30,6 +30,7 @@ from mtproxy.proxy.agent import AgentCheck
 from mtproxy.proxy.checks.outcome import Outcome, local_failure
 from mtproxy.proxy.checks.run import UNDER_WAY, Run
 from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.external import run_command
 from mtproxy.proxy.server import ServerState
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
@@ -51,6 +52,7 @@ class Check:
 
     __slots__ = (
         "_connection",
+        "_external",
         "_family",
         "_place",
         "_scripted",
@@ -82,6 +84,8 @@ class Check:
         self._family = 0
         proxy = server.backend.settings
         script = proxy.check_script
+        #: whether a command does it
+        self._external = proxy.external_check is not None
         #: whether there is more to do than to connect
         self._scripted = settings.via_socks4 or (script is not None and not script.connects_only)
         #: what `option tcp-check` says of a connection that failed
@@ -109,6 +113,9 @@ class Check:
             return
         self.server.check.in_progress = True
         self._started = ctx.now
+        if self._external:
+            ctx.spawn(self._call(ctx), "external check")
+            return
         if self._scripted:
             run = Run(self, self._script(ctx), ctx)
             run.task = ctx.spawn(self._say(ctx, run), "check")
@@ -131,6 +138,24 @@ class Check:
         """The functions of the thread that runs the check."""
         script: Script = ctx.room.check_scripts[self.server.backend.name]
         return script
+
+    async def _call(self, ctx: ThreadContext) -> None:
+        """Run the command and report; the child may outlive that for a moment."""
+        task = ctx.running
+        assert isinstance(task, Task)
+        reported = False
+
+        def report(outcome: Outcome) -> None:
+            nonlocal reported
+            reported = True
+            self._finish(ctx, outcome)
+
+        try:
+            await run_command(ctx, task, self.server, self.connect_timeout, report)
+        finally:
+            if not reported:
+                self.server.check.in_progress = False
+                self._requeue(ctx)
 
     async def _say(self, ctx: ThreadContext, run: Run) -> None:
         """Run the script and report."""

@@ -344,7 +344,7 @@ def server_row(
             "check_health": check.health.value,
         }
         if check.status.has_code:
-            values["check_code"] = check.code
+            values["check_code"] = check.code % (1 << 32)
         if check.status.finished:
             values["check_duration"] = check.duration
     agent = state.agent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -184,3 +185,60 @@ def test_backup_sessions_end_when_a_server_is_back(proxy, serve, sink: SyslogSin
         with pytest.raises(PeerClosed):
             wire.read_until(b"\n")
     wait_until(lambda: running.stat("be", "s2")["scur"] == "0", "the session's end")
+
+
+SCRIPT = """#!/bin/sh
+echo "$*" > {directory}/arguments.$HAPROXY_SERVER_NAME
+/usr/bin/env > {directory}/environment.$HAPROXY_SERVER_NAME
+case $HAPROXY_SERVER_NAME in
+    s1) exit 0;;
+    s2) exit 3;;
+    s3) kill -9 $$;;
+    s4) echo $$ > {directory}/pid; exec /bin/sleep 60;;
+esac
+"""
+
+
+def test_external_check(proxy, origin: Origin, sink: SyslogSink, tmp_path: Path) -> None:
+    script = tmp_path / "check"
+    script.write_text(SCRIPT.format(directory=tmp_path))
+    script.chmod(0o755)
+    be = f"option external-check\n    external-check command {script}"
+    words = f"127.0.0.1:{origin.port} check inter 20s"
+    short = f"127.0.0.1:{origin.port} check inter 500ms"
+    text = config(words, words, words, short, sink=sink, be=be)
+    running = proxy(text.replace("    nbthread 1", "    nbthread 1\n    external-check", 1))
+    expected = {
+        "s1": ("UP", "PROCOK", "0"),
+        "s2": ("DOWN", "PROCERR", "3"),
+        "s3": ("DOWN", "PROCERR", str(2**32 - 1)),
+        "s4": ("DOWN", "PROCTOUT", "0"),
+    }
+    for name, wanted in expected.items():
+
+        def found(name: str = name) -> tuple[str, str, str]:
+            row = running.stat("be", name)
+            return row["status"], row["check_status"].removeprefix("* "), row["check_code"]
+
+        wait_until(lambda wanted=wanted, found=found: found() == wanted, f"the check of {name}")
+    arguments = (tmp_path / "arguments.s1").read_text().split()
+    assert arguments == ["NOT_USED", "NOT_USED", "127.0.0.1", str(origin.port)]
+    lines = (tmp_path / "environment.s1").read_text().splitlines()
+    environ = dict(line.partition("=")[::2] for line in lines)
+    assert {name: environ[f"HAPROXY_{name}"] for name in ("PROXY_NAME", "SERVER_ID")} == {
+        "PROXY_NAME": "be",
+        "SERVER_ID": "1",
+    }
+    assert (environ["HAPROXY_SERVER_PORT"], environ["PATH"]) == (str(origin.port), "")
+    # who takes too long is killed
+    pid = int((tmp_path / "pid").read_text())
+    sink.wait(r"Server be/s4 is DOWN, reason: External check timeout")
+    wait_until(lambda: gone(pid), "the end of the slow command")
+
+
+def gone(pid: int) -> bool:
+    """A process that ended and was waited for, or another one of that number."""
+    try:
+        return b"sleep" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True

@@ -88,3 +88,45 @@ def test_default_server_hands_it_down(tmp_path: Path) -> None:
     one, two = found.proxies[-1].servers
     assert (one.states.track, one.states.init_state) == ("far/f1", "down")
     assert (two.states.track, two.states.init_state) == ("far/f1", "up")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["option external-check"], "unable to find required 'external-check command'"),
+        (
+            ["option external-check", "external-check command x"],
+            "'x' does not have a leading '/' and 'external-check path' is not set",
+        ),
+        (["external-check comand x"], "(got 'comand'); did you mean 'command'?"),
+        (["external-check command"], "expects a command as argument"),
+        (["server z 192.0.2.1:1 agent-check"], "needs the port of the agent"),
+        (["mode tcp", "server z 192.0.2.1:1 check observe layer7"], "only be used in mode http"),
+        (["server z 192.0.2.1:1 check error-limit 0"], "error-limit"),
+    ],
+)
+def test_faults_of_checks(tmp_path: Path, lines: list[str], words: str) -> None:
+    path = tmp_path / "a.cfg"
+    text = "\n".join(f" {line}" for line in lines)
+    path.write_text(f"global\n external-check\n{HEAD}{text}\n")
+    found, diagnostics = load([str(path)], resolver=lambda name, family: [])
+    assert found is None
+    messages = [item.text() for item in diagnostics]
+    assert [message for message in messages if words in message], messages
+
+
+def test_external_checks_have_to_be_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "a.cfg"
+    path.write_text(f"{HEAD} option external-check\n external-check command /bin/true\n")
+    found, diagnostics = load([str(path)], resolver=lambda name, family: [])
+    assert found is None
+    assert "global.external-check" in next(item.text() for item in diagnostics)
+
+
+def test_tracking_needs_the_same_meaning_of_404(tmp_path: Path) -> None:
+    path = tmp_path / "a.cfg"
+    text = " mode http\n option httpchk\n http-check disable-on-404\n"
+    path.write_text(f"{HEAD}{text} server a 192.0.2.1:1 track far/f1\n")
+    found, diagnostics = load([str(path)], resolver=lambda name, family: [])
+    assert found is None
+    assert "disable-on-404" in next(item.text() for item in diagnostics)

@@ -26,7 +26,7 @@ WRITERS = ("config/", "testing/", "base/settings.py")
 #: came about
 BY_CONFIG = {
     "BindSettings": {"proto"},
-    "GlobalSettings": {"zero_warning", "localpeer", "expose_experimental"},
+    "GlobalSettings": {"external_check", "zero_warning", "localpeer", "expose_experimental"},
     "ProxySettings": {"description", "location", "dynamic_cookie_key"},
     "Timeouts": {"queue"},
     "CommandLine": {
@@ -147,6 +147,9 @@ READ_AS = {
     ("ServerSettings", "fall"): r"settings\.fall",
     ("ServerSettings", "states"): r"settings\.states",
     ("ServerSettings", "agent"): r"settings\.agent\b",
+    ("ProxySettings", "external_check"): r"settings\.external_check",
+    ("ExternalSettings", "command"): r"external\.command",
+    ("ExternalSettings", "path"): r"external\.path",
     ("AgentSettings", "address"): r"agent\.address",
     ("AgentSettings", "port"): r"agent\.port",
     ("AgentSettings", "send"): r"agent\.send",
@@ -191,6 +194,7 @@ RECORDS = [
     settings.ServerSettings,
     settings.StateSettings,
     settings.AgentSettings,
+    settings.ExternalSettings,
     settings.SampleSettings,
     settings.LogSettings,
     settings.RingSettings,
