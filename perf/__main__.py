@@ -20,6 +20,7 @@ from perf import (
     connections,
     http,
     httpchecks,
+    idle,
     locks,
     machine,
     maps,
@@ -39,6 +40,7 @@ from perf.suite import Benchmark
 BENCHMARKS: tuple[Benchmark, ...] = (
     http.BENCHMARK,
     connections.BENCHMARK,
+    *idle.BENCHMARKS,
     tcp.BENCHMARK,
     start.BENCHMARK,
     runqueue.BENCHMARK,

@@ -19,7 +19,7 @@ from mtproxy.proxy import transitions
 from mtproxy.proxy.addressing import change_address
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.dns.apply import tell_threads
-from mtproxy.proxy.dns.servers import change_name
+from mtproxy.proxy.dns.servers import change_name, restore_target
 from mtproxy.proxy.states import (
     CMAINT,
     FDRAIN,
@@ -249,6 +249,12 @@ def _restore_place(server: ServerState, ctx: ThreadContext, fields: list[str]) -
     if address.kind in (AddressKind.UNIX, AddressKind.ABNS):
         return
     last, name = fields[0], fields[13]
+    resolve = server.settings.resolve
+    if resolve is not None and resolve.srv_name is not None:
+        known = server.settings.init_last and "-" not in (last, name)
+        if known and fields[15] == resolve.srv_name:
+            restore_target(server, ctx, name, last, _number(fields[14]))
+        return
     if server.hostname is not None and name not in ("-", server.hostname):
         if _number(fields[2]) & HMAINT:
             change_name(server, ctx, name)

@@ -6,6 +6,7 @@
     /slow/N/MS        N bytes, 10 pieces MS apart          /echo          the request's body
     /early/CODE       answers before it reads the body     /stall[/N]     says nothing after N bytes
     /reset[/N]        RST, after N bytes of an answer      /bye/N         /len/N, then closes
+    /half/N           N bytes of 2N, then half-closes     /cut/N         N bytes of a chunk of 2N
     /1xx/N            100 (only if expected) and 103 first /upgrade       101, then echoes bytes
 
 CONNECT is answered 200, and bytes are echoed. HEAD gets the heads of the same answers. Bodies are
@@ -242,6 +243,22 @@ class _Exchange:
         self.wire.reset()
         return False
 
+    def half(self) -> bool:
+        count = self.number(1)
+        self._send_head("200 OK", f"content-length: {count * 2}")
+        self._send_body(payload(self.key, count))
+        self.wire.sock.shutdown(socket.SHUT_WR)
+        self.wire.sock.settimeout(None)
+        while self.wire.fill():
+            pass
+        return False
+
+    def cut(self) -> bool:
+        count = self.number(1)
+        self._send_head("200 OK", "transfer-encoding: chunked")
+        self.wire.send(b"%x\r\n" % (count * 2) + payload(self.key, count))
+        return False
+
     def _interim(self) -> None:
         if self.head.has_token("expect", "100-continue"):
             self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -276,6 +293,8 @@ _BEHAVIOURS: dict[str, Callable[[_Exchange], bool]] = {
     "echo": _Exchange.echo,
     "stall": _Exchange.stall,
     "reset": _Exchange.reset,
+    "half": _Exchange.half,
+    "cut": _Exchange.cut,
     "upgrade": _Exchange.upgrade,
 }
 

@@ -320,6 +320,47 @@ class Client:
         self._read(wire, self.identity, payload(self.identity, size))
         self._drop()
 
+    def broken(self) -> None:
+        """An answer that the origin breaks off: never whole, and right as far as it goes."""
+        size = self.rng.randrange(1, 60_000)
+        path = self.rng.choice(["/reset", f"/reset/{size}", f"/half/{size}", f"/cut/{size}"])
+        self._broken(path, payload(self.identity, size))
+
+    def stalled(self) -> None:
+        """An origin that stops within its body, or before it, until `timeout server`."""
+        size = self.rng.choice([0, 5000])
+        self._broken(f"/stall/{size}", payload(self.identity, size))
+
+    def _broken(self, path: str, body: bytes) -> None:
+        wire = self._connection(fresh=True)
+        self._send(wire, self._head("GET", path))
+        try:
+            answer = wire.read_response("GET")
+        except PeerClosed as closed:
+            # of a chunked body the frames are the proxy's own
+            ours = path.startswith("/cut") or b"HTTP/1.1" in closed.got[:9]
+            if not ours and not body.startswith(closed.got):
+                raise Fatal(f"wrong bytes in what {path} sent") from closed
+        except ConnectionError:
+            pass
+        else:
+            if answer.status not in PERMITTED:
+                raise Fatal(f"a whole answer ({answer.status}) to {path}")
+        self._drop()
+
+    def slow_drip(self) -> None:
+        """An origin that sends slowly."""
+        size = self.rng.randrange(10, 20_000)
+        wire = self._connection()
+        self._send(wire, self._head("GET", f"/slow/{size}/10"))
+        self._read(wire, self.identity, payload(self.identity, size))
+
+    def abort_waiting(self) -> None:
+        """Leaves while its request waits for a server or for the answer."""
+        wire = self._connection()
+        self._send(wire, self._head("GET", "/slow/100/50"))
+        self._leave(wire)
+
     def abort_download(self) -> None:
         """Leaves in the middle of an answer, or before it."""
         size = self.rng.randrange(MOST_BYTES)
@@ -386,6 +427,10 @@ _KINDS: tuple[tuple[Callable[[Client], None], float], ...] = (
     (Client.echo, 12),
     (Client.pipeline, 5),
     (Client.slow_reader, 0.5),
+    (Client.slow_drip, 1),
+    (Client.broken, 2),
+    (Client.stalled, 0.02),
+    (Client.abort_waiting, 1),
     (Client.abort_download, 2),
     (Client.abort_upload, 1.5),
     (Client.abort_head, 1),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -225,6 +226,38 @@ def test_a_srv_name_fills_slots(proxy, names: NameServer) -> None:
     said = log(program)
     assert "b/s1 changed its FQDN from (null) to n2.test by 'SRV record'" in said
     assert down("s2", "entry removed from SRV record", 1)[0] in said
+
+
+def test_targets_of_before_a_restart(proxy, names: NameServer, tmp_path: Path) -> None:
+    """A state file tells who stood for which target: they are up at once, and answers that have the
+    target leave it with its slot.
+    """
+    states_file = tmp_path / "states"
+    head = "1\n# " + " ".join(["x"] * 25)
+    rest = "2 64 1 1 5 1 0 0 0 0 0 0"
+    states_file.write_text(
+        f"{head}\n"
+        f"3 b 1 s1 127.0.0.11 {rest} n1.test 8001 {SVC[0]} 0 0 - - 0\n"
+        f"3 b 2 s2 - 0 96 1 1 5 1 0 0 0 0 0 0 - 0 {SVC[0]} 0 0 - - 0\n"
+        f"3 b 3 s3 127.0.0.12 {rest} n2.test 8002 {SVC[0]} 0 0 - - 0\n"
+    )
+    names.silent = frozenset({SVC})
+    section = HOLDS.replace("200ms", "1h")
+    text = config(names, "    server-template s 3 _http._tcp.svc.test init-addr last,none", section)
+    text = f'    server-state-file "{states_file}"\n' + text.replace(
+        "    log global\n", "    log global\n    load-server-state-from-file global\n"
+    )
+    program = proxy(text)
+    before = {"s1": "127.0.0.11:8001 0", "s2": "none 32", "s3": "127.0.0.12:8002 0"}
+    reaches(program, **before)
+    names.answers = {
+        SVC: ["1 1 8002 n2.test.", "1 1 8003 n3.test.", "1 1 8001 n1.test."],
+        ("n1.test", "A"): ["127.0.0.11"],
+        ("n2.test", "A"): ["127.0.0.12"],
+        ("n3.test", "A"): ["127.0.0.13"],
+    }
+    names.silent = frozenset()
+    reaches(program, **before | {"s2": "127.0.0.13:8003 0"})
 
 
 def test_weights_of_a_srv_name_may_mean_nothing(proxy, names: NameServer) -> None:

@@ -4,8 +4,10 @@
     python tests/stress/soak.py --requests 20000 --program haproxy
 
 While clients (mtproxy.testing.soak_client) check every byte, the origins are killed, restarted,
-reset and stalled in turns, with healthy times between. Afterwards everybody leaves, and the proxy
-has to be as it was: no socket more, no memory grown.
+reset and stalled in turns, with healthy times between; others break single answers off, at any
+place, servers are disabled by hand, and requests queue, as each server takes a few at a time.
+Afterwards everybody leaves, and the proxy has to be as it was: no socket more, no memory grown, no
+session left, and counters that add up.
 
 It fails on: a wrong byte, an answer to another client, a request that hangs, a status that nobody
 sent, a failure (502, 503, 504 or a closed connection) while all origins were well beyond the rate
@@ -49,6 +51,7 @@ KEPT_PIPES = 32
 MOST_GROWTH = 24_000_000
 #: dealt in random order: also a short run sees most of them
 _DECK = ["kill"] * 4 + ["restart"] * 2 + ["reset"] * 4 + ["stall"] * 3 + ["long stall"]
+_DECK += ["disable"] * 3
 
 CONFIG = """
 global
@@ -61,6 +64,7 @@ defaults
     timeout tunnel 20s
     timeout http-request 15s
     timeout http-keep-alive 15s
+    timeout queue 15s
     retries 3
     option redispatch
 frontend fe
@@ -68,7 +72,7 @@ frontend fe
     default_backend be
 backend be
     balance roundrobin
-    default-server check inter 200ms fastinter 100ms downinter 200ms rise 2 fall 2
+    default-server maxconn 6 check inter 200ms fastinter 100ms downinter 200ms rise 2 fall 2
     {servers}
 """
 
@@ -157,6 +161,10 @@ class Chaos(threading.Thread):
             origin.end(signal.SIGKILL if what == "kill" else signal.SIGTERM)
             self.finish.wait(self.rng.uniform(0.1, 1.5))
             origin.start()
+        elif what == "disable":
+            self.proxy.cli(f"disable server be/{origin.name}")
+            self.finish.wait(self.rng.uniform(0.1, 1.5))
+            self.proxy.cli(f"enable server be/{origin.name}")
         elif what == "reset":
             origin.signal(signal.SIGUSR1)
         else:
@@ -219,6 +227,7 @@ class Soak:
             stalled = sum(stop - start for start, stop in pulse.stalls)
             if stalled:
                 print(f"the machine stood still {len(pulse.stalls)} times, {stalled:.1f} s in all")
+            self._add_up(proxy)
             for origin in origins:
                 origin.end(signal.SIGKILL)
             self._aftermath(proxy, sockets, descriptors)
@@ -308,6 +317,48 @@ class Soak:
     @staticmethod
     def _sockets(proxy: Program) -> int:
         return sum(t.startswith("socket:") for t in procfs.fd_targets(proxy.pid).values())
+
+    def _add_up(self, proxy: Program) -> None:
+        """All clients have gone: nothing is going on, and what was counted fits together."""
+        if not proxy.alive():
+            return
+
+        def quiet() -> bool:
+            rows = [proxy.stat("fe", "FRONTEND"), proxy.stat("be", "BACKEND")]
+            return all(int(row[name] or 0) == 0 for row in rows for name in ("scur", "qcur"))
+
+        try:
+            wait_until(quiet, "sessions to end", 60)
+        except TimeoutError:
+            self.problems.append("sessions are left although all clients have gone")
+            return
+        front, back = proxy.stat("fe", "FRONTEND"), proxy.stat("be", "BACKEND")
+        servers = [proxy.stat("be", f"o{n + 1}") for n in range(3)]
+
+        def answers(row: dict[str, str]) -> int:
+            kinds = ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
+            return sum(int(row[f"hrsp_{kind}"] or 0) for kind in kinds)
+
+        requests, said = int(front["req_tot"]), answers(front)
+        # a kept connection that its server closed meanwhile ends without an answer and a line
+        silent = requests - said
+        with self.lock:
+            failed = len(self.failures)
+        print(
+            f"counters: {requests:,} requests, {said:,} answers and errors, {silent} ended silently"
+        )
+        if not 0 <= silent <= failed:
+            self.problems.append(f"{silent} of {requests} requests have no answer and no error")
+        behind = answers(back)
+        if behind > said:
+            self.problems.append(f"the backend answered {behind}, the frontend {said}")
+        if sum(answers(row) for row in servers) > behind:
+            self.problems.append("the servers answered more often than their backend")
+        for name in ("bin", "bout"):
+            if int(back[name]) > int(front[name]):
+                self.problems.append(f"{name}: {back[name]} behind, {front[name]} in front")
+        if int(back["wretr"]) != sum(int(row["wretr"]) for row in servers):
+            self.problems.append("retries of the servers are not the backend's")
 
     def _aftermath(self, proxy: Program, sockets: int, descriptors: int) -> None:
         """Clients and origins are gone: what does the proxy still hold?"""

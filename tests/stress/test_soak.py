@@ -17,7 +17,7 @@ SOAK = Path(__file__).with_name("soak.py")
 @pytest.mark.timeout(300)
 def test_a_short_soak_run() -> None:
     done = subprocess.run(
-        [sys.executable, str(SOAK), "--requests", "4000", "--healthy", "0.5", "--seed", "11"],
+        [sys.executable, str(SOAK), "--requests", "20000", "--healthy", "1", "--seed", "11"],
         capture_output=True,
         text=True,
         check=False,

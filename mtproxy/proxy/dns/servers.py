@@ -239,7 +239,7 @@ def _with_host(old: Address, kind: int, host: str) -> Address:
 class Targets:
     """The slots of one SRV name in one backend. A `records.Requester`."""
 
-    __slots__ = ("backend", "free", "name", "resolution", "section")
+    __slots__ = ("backend", "free", "name", "resolution", "restored", "section")
 
     def __init__(self, backend: BackendShared, name: str, section: Section) -> None:
         self.backend = backend
@@ -247,6 +247,8 @@ class Targets:
         self.section = section
         #: slots that stand for no target, the next one in front
         self.free: deque[Follower] = deque()
+        #: some of these have a target of before a restart, which answers have to confirm
+        self.restored = False
         self.resolution: Resolution | None = None
 
     def follow(self) -> None:
@@ -288,8 +290,32 @@ class Targets:
             if isinstance(user, Follower) and user.targets is self:
                 user.stand_for(record, ctx)
                 return
-        if self.free:
+        if self.restored:
+            self._choose_again(record, ctx)
+        elif self.free:
             self.free.popleft().stand_for(record, ctx)
+
+    def _choose_again(self, record: Record, ctx: ThreadContext) -> None:
+        """The slot that stood for the target before the restart; else one that has none."""
+        found = record.found
+        chosen = None
+        for slot in self.free:
+            server = slot.server
+            if server.hostname == found.host and server.address.port == found.port:
+                chosen = slot
+                break
+            if server.hostname is None and chosen is None:
+                chosen = slot
+        if chosen is not None:
+            self.free.remove(chosen)
+            chosen.stand_for(record, ctx)
+
+    def end_restoring(self, ctx: ThreadContext) -> None:
+        """Targets of before the restart that the first answer does not have are gone."""
+        self.restored = False
+        for slot in self.free:
+            if slot.server.hostname is not None:
+                slot.stand_back(ctx)
 
 
 def take_targets(section: Section, resolution: Resolution, gone: list[Record]) -> None:
@@ -310,6 +336,28 @@ def take_targets(section: Section, resolution: Resolution, gone: list[Record]) -
             for requester in list(resolution.requesters):
                 if isinstance(requester, Targets):
                     requester.assign(record, ctx)
+
+    for requester in list(resolution.requesters):
+        if isinstance(requester, Targets) and requester.restored:
+            requester.end_restoring(ctx)
+
+
+def restore_target(
+    server: ServerState, ctx: ThreadContext, name: str, host: str, port: int
+) -> None:
+    """A slot of a SRV name stands for the target that a state file tells, until there is an answer.
+    Before the threads serve.
+    """
+    follower = server.follower
+    if follower is None or follower.targets is None:
+        return
+    kind = AAAA if ":" in host else A
+    server.hostname = name
+    server.address = replace(_with_host(server.address, kind, host), port=port)
+    server.epoch += 1
+    apply.tell_threads(server, ctx)
+    follower.targets.restored = True
+    apply.leave_maint(server, ctx)
 
 
 def start_following(
