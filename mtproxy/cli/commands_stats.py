@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
-from mtproxy.stats import process, proxies, render
+from mtproxy.stats import nameservers, process, proxies, render
 from mtproxy.stats.totals import clear_maxima
 
 _STAT_FLAGS = frozenset({"typed", "json", "desc", "no-maint", "up", "float"})
@@ -15,8 +15,10 @@ def _show_stat(cli: CliSession, args: list[str]) -> Answer:
     flags = {word for word in args if word in _STAT_FLAGS}
     words = [word for word in args if word not in _STAT_FLAGS]
     if words[:1] == ["domain"]:
+        if words[1:2] == ["resolvers"]:
+            return _nameservers(cli, flags)
         if words[1:2] not in ([], ["proxy"]):
-            raise CliError(f"Domain '{words[1]}' is not known: 'proxy' is the only one.")
+            raise CliError("Invalid statistics domain.")
         words = words[2:]
     if len(words) not in (0, 3):
         raise CliError(f"Expected: {_STAT_USAGE}; -1 stands for all.")
@@ -27,6 +29,14 @@ def _show_stat(cli: CliSession, args: list[str]) -> Answer:
     if "typed" in flags:
         return render.render_typed(rows, describe="desc" in flags)
     return render.render_csv(rows)
+
+
+def _nameservers(cli: CliSession, flags: set[str]) -> Answer:
+    if "json" in flags:
+        return nameservers.render_json(cli.runtime)
+    if "typed" in flags:
+        return nameservers.render_typed(cli.runtime, describe="desc" in flags)
+    return nameservers.render_csv(cli.runtime)
 
 
 def _filter(cli: CliSession, words: list[str], flags: set[str]) -> proxies.Filter:

@@ -118,6 +118,7 @@ class ServerDraft:
     shutdown_backups: bool = False
     socks4: Address | None = None
     check_via_socks4: bool = False
+    check_proto: str | None = None
     hash_key: str = "id"
     redir: str = ""
     slowstart: int = 0

@@ -109,12 +109,21 @@ def _address(ctx: Context, args: Args, name: str, rule: Port) -> Address:
 
 
 def _proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.proto = _multiplexer(args)
+
+
+def _check_proto(ctx: Context, args: Args, draft: ServerDraft) -> None:
+    draft.check_proto = _multiplexer(args)
+
+
+def _multiplexer(args: Args) -> str:
+    title = args.name
     name = args.value("a protocol name")
     if name in ("h2", "fcgi"):
-        raise ConfigError(f"'proto {name}' is known but not supported by mtproxy yet", word=name)
+        raise ConfigError(f"'{title} {name}' is known but not supported by mtproxy yet", word=name)
     if name not in ("h1", "none"):
-        raise ConfigError(f"'proto' : unknown MUX protocol '{name}'", word=name)
-    draft.proto = name
+        raise ConfigError(f"'{title}' : unknown MUX protocol '{name}'", word=name)
+    return name
 
 
 def _init_addr(ctx: Context, args: Args, draft: ServerDraft) -> None:
@@ -295,6 +304,9 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
         Support.NO_EFFECT,
         "no thread takes idle connections from another",
     ),
+    ServerOption(
+        "check-proto", _check_proto, Support.NO_EFFECT, "every check has just one multiplexer here"
+    ),
     ServerOption("proto", _proto, Support.NO_EFFECT, "every mode has just one multiplexer here"),
     ServerOption("ws", _ws, Support.NO_EFFECT, "WebSocket is always carried by HTTP/1.1"),
     _default("no-check-ssl", "TLS is off"),
@@ -307,7 +319,6 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ca-file", "TLS", 1),
     _later("check-alpn", "TLS", 1),
     _later("check-pool-conn-name", "connection pools for checks", 1),
-    _later("check-proto", "checks over another protocol", 1),
     _later("check-reuse-pool", "connection pools for checks"),
     _later("check-sni", "TLS", 1),
     _later("check-sni-auto", "TLS"),

@@ -91,6 +91,9 @@ def _check_track(ctx: Context, proxy: ProxyDraft, server: ServerDraft) -> None:
     if not (tracked.check or tracked.agent_check or tracked.states.track):
         refuse(f"unable to use {path} for tracking as it has neither a check nor an agent")
         return
+    if other is not proxy and other.checks.disable_on_404 != proxy.checks.disable_on_404:
+        refuse(f"unable to use {path} for tracking: 'disable-on-404' is inconsistent")
+        return
     seen = [server]
     step: tuple[ProxyDraft, ServerDraft] | None = found
     while step is not None:

@@ -42,7 +42,6 @@ _TLS = "tunes TLS, whose keywords are refused"
 _H2 = "tunes HTTP/2, which is refused"
 _QUIC = "tunes QUIC, which is refused"
 _LUA = "tunes Lua, which is refused"
-_VARS = "limits variables of health checks, which set none"
 _COMP = "tunes compression, which is refused"
 _MEMORY = "the memory allocator is Python's"
 _ALLOC = "buffers are allocated by Python, one by one"
@@ -164,7 +163,7 @@ TUNES: tuple[Tune, ...] = (
     Tune("tune.ssl.ssl-ctx-cache-size", "int", no_effect=_TLS),
     Tune("tune.stick-counters", "int", no_effect="there are three stick counters"),
     Tune("tune.takeover-other-tg-connections", "text", no_effect=_SHARED),
-    Tune("tune.vars.check-max-size", "size", no_effect=_VARS),
+    Tune("tune.vars.check-max-size", "size"),
     Tune("tune.vars.global-max-size", "size"),
     Tune("tune.vars.proc-max-size", "size"),
     Tune("tune.vars.reqres-max-size", "size"),

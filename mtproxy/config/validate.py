@@ -447,6 +447,13 @@ def _check_servers(ctx: Context, proxy: ProxyDraft) -> None:
                 word=server.proto,
             )
         _check_resolvers(ctx, proxy, server, title)
+        wanted_by_check = "h1" if proxy.checks.kind == "http" else "none"
+        if server.check and server.check_proto not in (None, wanted_by_check):
+            ctx.diagnostics.alert(
+                f"'{title}' uses an incompatible MUX protocol for the selected check type",
+                server.location,
+                word=server.check_proto,
+            )
         if server.check and not (_check_port_known(server) or proxy.checks.ports_known()):
             ctx.diagnostics.alert(
                 f"'{title}' has neither service port nor check port", server.location
@@ -472,7 +479,9 @@ def _check_port_known(server: ServerDraft) -> bool:
     if address is not None and (address.port or address.kind in _PATHS):
         return True
     assert server.address is not None
-    return bool(server.address.port) or server.address.kind in _PATHS
+    # a server without an address of its own is where the client went; its check fails
+    nowhere = server.address.host in ("0.0.0.0", "::")
+    return bool(server.address.port) or nowhere or server.address.kind in _PATHS
 
 
 def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:

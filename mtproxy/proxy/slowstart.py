@@ -44,9 +44,14 @@ def effective_weight(server: ServerState, scale: int, now: int) -> int:
 
 
 def throttle(server: ServerState, now: int) -> int | None:
-    """The column of `show stat`: how many percent the server has reached; None: all."""
-    progress = _progress(server, now)
-    return None if progress is None else max(1, 100 * progress[0] // progress[1])
+    """The column of `show stat`: how many percent of its weight a server has that is starting; None
+    for any other.
+    """
+    if server.state != STARTING or not server.weight or server.drain:
+        return None
+    scale = server.backend.scale
+    weight = effective_weight(server, scale, now)
+    return (100 * weight + scale - 1) // (scale * server.weight)
 
 
 def limited(server: ServerState, sessions: int, now: int) -> int:

@@ -230,10 +230,11 @@ def _room(scope: str, build: Build) -> Callable[[View], int] | None:
 
     both = (limit("tune.vars.global-max-size"), limit("tune.vars.proc-max-size"))
     process = min((one for one in both if one), default=0)
-    sess = limit("tune.vars.sess-max-size") if scope != "proc" else 0
+    sess = limit("tune.vars.sess-max-size") if scope not in ("proc", "check") else 0
+    check = limit("tune.vars.check-max-size") if scope == "check" else 0
     txn = limit("tune.vars.txn-max-size") if scope in ("txn", "req", "res") else 0
     reqres = limit("tune.vars.reqres-max-size") if scope in ("req", "res") else 0
-    if not (process or sess or txn or reqres):
+    if not (process or sess or txn or reqres or check):
         return None
     proc_vars = build.shared.proc_vars
 
@@ -243,7 +244,9 @@ def _room(scope: str, build: Build) -> Callable[[View], int] | None:
         used = _used(owner.req_vars) + _used(owner.res_vars)
         if reqres:
             left.append(reqres - used)
-        used += _used(owner.txn_vars)
+        used += _used(owner.txn_vars) + _used(owner.check_vars)
+        if check:
+            left.append(check - used)
         if txn:
             left.append(txn - used)
         used += _used(view.sess_vars)

@@ -217,7 +217,4 @@ KNOWN = {
 #: endings that differ for now; no failure if they do not any more
 PENDING = {
     "http/refused, redispatched": _LATER,
-    "http/goes down": _LATER,
-    "http/goes down in the body": _LATER,
-    "tcp/goes down": _LATER,
 }

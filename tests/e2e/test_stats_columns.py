@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import socket
 
 import pytest
@@ -215,6 +216,29 @@ def test_typed_lines(told: dict[str, dict[str, str]], command: str) -> None:
         return [":".join(words[:3]) for words in lines if ".check_code." not in words[0]]
 
     assert places(told["haproxy"][command]) == places(told["mtproxy"][command])
+
+
+@pytest.mark.parametrize("form", ["", " typed", " json"])
+def test_name_servers(form: str) -> None:
+    config = f"""{HTTP}
+resolvers dns
+    nameserver one 127.0.0.1:1
+    nameserver two 127.0.0.1:2
+frontend fe
+    bind "fd@${{fe}}"
+"""
+    answers = []
+    for program in ("haproxy", "mtproxy"):
+        with Program(program, config) as running:
+            running.wait_ready()
+            answers.append(running.cli(f"show stat domain resolvers{form}"))
+    if form == " json":
+        # HAProxy 2.6 forgets commas between the name servers
+        assert len(json.loads(answers[1])) >= 2
+        assert answers[0].startswith(answers[1].partition("],[")[0])
+        return
+    # those of the system follow
+    assert answers[0] == answers[1]
 
 
 def test_show_info(told: dict[str, dict[str, str]]) -> None:

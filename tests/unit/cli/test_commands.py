@@ -169,7 +169,7 @@ def test_show_stat_errors(cli: Cli):
     assert cli("show stat nope -1 -1") == "No such proxy.\n"
     assert cli("show stat app").startswith("Expected: show stat")
     assert "'x' is not a number" in cli("show stat app x 1")
-    assert "'proxy' is the only one" in cli("show stat domain dns")
+    assert "Invalid statistics domain." in cli("show stat domain dns")
 
 
 def test_show_stat_forms(cli: Cli):

@@ -121,3 +121,12 @@ def test_external_checks_have_to_be_allowed(tmp_path: Path) -> None:
     found, diagnostics = load([str(path)], resolver=lambda name, family: [])
     assert found is None
     assert "global.external-check" in next(item.text() for item in diagnostics)
+
+
+def test_tracking_needs_the_same_meaning_of_404(tmp_path: Path) -> None:
+    path = tmp_path / "a.cfg"
+    text = " mode http\n option httpchk\n http-check disable-on-404\n"
+    path.write_text(f"{HEAD}{text} server a 192.0.2.1:1 track far/f1\n")
+    found, diagnostics = load([str(path)], resolver=lambda name, family: [])
+    assert found is None
+    assert "disable-on-404" in next(item.text() for item in diagnostics)

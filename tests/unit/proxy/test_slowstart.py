@@ -58,7 +58,7 @@ def test_weight_grows_by_the_second(balance: str) -> None:
         shared._check()
     # HAProxy's steps: weight times (16 * seconds + 10) / 10
     assert [weight for weight, _, _ in seen] == [4, 8, 16, 20, 28, 36, 40, 48, 52, 60]
-    assert [percent for _, percent, _ in seen] == [1, 10, 20, 30, 40, 50, 60, 70, 80, 90]
+    assert [percent for _, percent, _ in seen] == [6, 12, 25, 31, 43, 56, 62, 75, 81, 93]
     assert [most for _, _, most in seen] == [1, 5, 10, 15, 20, 25, 30, 35, 40, 45]
     assert one.shown_weight(ctx.now) == 4
     ctx.now = 1000 * SECONDS
@@ -76,7 +76,7 @@ def test_static_algorithms_know_no_parts() -> None:
     restart(shared, ctx)
     assert shared.servers[0].state == STARTING
     assert shared._effective == [4, 1]
-    assert throttle(shared.servers[0], 0) == 1
+    assert throttle(shared.servers[0], 0) == 100
 
 
 def test_a_second_start_begins_again() -> None:
