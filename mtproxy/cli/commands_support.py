@@ -130,7 +130,9 @@ def _wait(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
             return
         if left <= 0:
             break
-        pause = Pause(_timer(cli.ctx, left if server is None else min(left, _LOOK_AGAIN)))
+        rest = left if server is None else min(left, _LOOK_AGAIN)
+        # a client that has sent all that it wants to say waits nevertheless
+        pause = Pause(_timer(cli.ctx, rest), any_input=False)
         yield pause
         if pause.stopped:
             return

@@ -45,6 +45,7 @@ def _set(ctx: Context, st: Statement) -> None:
 def _option(ctx: Context, st: Statement) -> None:
     st.at_most(0, taken=2)
     ctx.proxy.options.add("external-check")
+    ctx.proxy.checks.choose("", [])
 
 
 def check_external(ctx: Context, proxy: ProxyDraft) -> None:

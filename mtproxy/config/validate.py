@@ -479,7 +479,9 @@ def _check_port_known(server: ServerDraft) -> bool:
     if address is not None and (address.port or address.kind in _PATHS):
         return True
     assert server.address is not None
-    return bool(server.address.port) or server.address.kind in _PATHS
+    # a server without an address of its own is where the client went; its check fails
+    nowhere = server.address.host in ("0.0.0.0", "::")
+    return bool(server.address.port) or nowhere or server.address.kind in _PATHS
 
 
 def freeze(ctx: Context, files: tuple[str, ...]) -> Settings:

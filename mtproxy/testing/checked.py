@@ -46,6 +46,11 @@ class CheckedServer(Server):
         self._seen: list[bytes] = []
         super().__init__(self._talk)
 
+    def seen_often(self, times: int) -> bool:
+        """Whether so many scripts are over."""
+        with self._seen_lock:
+            return len(self._seen) >= times
+
     def set_steps(self, steps: Sequence[Step]) -> None:
         """Another script for the connections from now on."""
         self._steps = tuple(steps)

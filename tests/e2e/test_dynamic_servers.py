@@ -271,3 +271,15 @@ def test_a_limited_server_comes_and_goes(proxy, serve) -> None:
     running.cli("disable server be/a")
     wait_until(lambda: running.cli("del server be/a").startswith("Server deleted"), "removal")
     assert who(running) == "503"
+
+
+@pytest.mark.only("mtproxy")
+def test_waiting_for_a_server_to_be_removable(proxy) -> None:
+    """HAProxy has it from 3.0 on."""
+    running = proxy(config(servers="    server s1 127.0.0.1:9"))
+    assert running.cli("wait 10ms") == "\n"
+    assert running.cli("wait 200ms srv-removable be/s1") == (
+        "Wait delay expired.\nOnly servers in maintenance mode can be deleted.\n\n"
+    )
+    chain = "disable server be/s1;wait 60s srv-removable be/s1;del server be/s1"
+    assert running.cli(chain) == "\nDone.\n\nServer deleted.\n"
