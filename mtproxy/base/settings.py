@@ -454,6 +454,8 @@ class ProxySettings:
     logs: tuple[LogSettings, ...] = ()
     log_tag: str | None = None
     retries: int = 3
+    #: `max-keep-alive-queue`; 0: no limit
+    max_kept_queue: int = 0
     #: sessions per second that the frontend accepts; 0: no limit
     rate_limit: int = 0
     #: when a request is tried again (`retry-on`)

@@ -391,6 +391,7 @@ class ProxyDraft:
     server_state_file: str = ""
     retry_on: frozenset[str] = frozenset({"conn-failure"})
     rate_limit: int = 0
+    max_kept_queue: int = 0
     redispatch: int = 0
     maxconn: int | None = None
     backlog: int | None = None
@@ -498,6 +499,7 @@ class ProxyDraft:
             load_server_state=self.load_server_state,
             server_state_file=self.server_state_file,
             retry_on=self.retry_on,
+            max_kept_queue=self.max_kept_queue,
             rate_limit=self.rate_limit if front else 0,
             maxconn=self.maxconn if front else None,
             backlog=self.backlog if front else None,

@@ -136,6 +136,13 @@ def _fullconn(ctx: Context, st: Statement) -> None:
     ctx.proxy.fullconn = integer("fullconn", st.required(1, "a number"), 0) or None
 
 
+def _max_kept_queue(ctx: Context, st: Statement) -> None:
+    st.at_most(1)
+    # -1, HAProxy's default, stands for no limit, and so does 0
+    number = integer("max-keep-alive-queue", st.required(1, "a number"), -1)
+    ctx.proxy.max_kept_queue = max(0, number)
+
+
 def _backlog(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     ctx.proxy.backlog = integer("backlog", st.required(1, "a number"), 0) or None
@@ -238,6 +245,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("retries", BACK, _retries),
     Keyword("maxconn", FRONT, _maxconn),
     Keyword("fullconn", BACK, _fullconn),
+    Keyword("max-keep-alive-queue", BACK, _max_kept_queue),
     Keyword("rate-limit", FRONT, _rate_limit),
     Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),

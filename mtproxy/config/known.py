@@ -7,7 +7,6 @@ takes their place. Facts from the manual's keyword index and from `haproxy -dKal
 from __future__ import annotations
 
 from mtproxy.config.model import (
-    BACK,
     BACK_ONLY,
     IN_GLOBAL,
     PROXY,
@@ -106,7 +105,6 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
-    (BACK, "max-keep-alive-queue", "server queues"),
     (PROXY, "quic-initial", "QUIC"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
 )

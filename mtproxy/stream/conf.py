@@ -167,6 +167,7 @@ class BackConf(_Conf):
         "forwardfor",
         "http_request",
         "independent",
+        "kept_queue",
         "leaves_queue",
         "name_header",
         "needs_view",
@@ -223,6 +224,8 @@ class BackConf(_Conf):
         self.pretend_keepalive = "http-pretend-keepalive" in options
         #: a client goes on with the server whose connection it alone has
         self.prefer_last = "prefer-last-server" in options
+        #: ... as long as fewer wait for that server (`max-keep-alive-queue`); 0: however many
+        self.kept_queue = own(proxy.max_kept_queue)
         self.restrict = _restriction(proxy)
         #: 0: never, N: every N-th retry, -N: counted from the last one (-1), see stream.connect
         self.redispatch = proxy.redispatch

@@ -113,6 +113,9 @@ class HttpExchange(Stream):
         srv: Server = self.kept.mark.server
         if srv.backend is not be.shared or not srv.shared.usable:
             return None
+        most, limit = self.bconf.kept_queue, srv.limit
+        if most and limit is not None and not limit.has_room and limit.waiting.length + 1 >= most:
+            return None
         return srv
 
     def _take_kept(self, srv: Server) -> Connection | None:

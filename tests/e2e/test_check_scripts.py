@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mtproxy.testing.checked import END, HANG, RESET, CheckedServer, Step, Take
+from mtproxy.testing.nginx import Nginx
 from mtproxy.testing.program import Program
 from mtproxy.testing.server import free_port
 from mtproxy.testing.syslog_sink import SyslogSink
@@ -720,3 +721,31 @@ backend be
             lambda wanted=wanted: running.server_status("be", "s") == wanted,
             f"{wanted} after {status!r}",
         )
+
+
+def test_a_real_server(proxy, nginx: Nginx) -> None:
+    """nginx has one page, and has not another."""
+    running: Program = proxy(
+        f"""
+defaults
+    timeout connect 40s
+    timeout client 120s
+    timeout server 120s
+    default-server check inter 200ms rise 1 fall 1
+frontend fe
+    bind "fd@${{fe}}"
+backend good
+    option httpchk GET /small HTTP/1.1
+    http-check send hdr Host localhost
+    http-check expect string hello
+    server s 127.0.0.1:{nginx.port} inter 10s
+backend bad
+    option httpchk GET /nothing
+    server s 127.0.0.1:{nginx.port} inter 10s
+"""
+    )
+    wait_until(lambda: running.stat("good", "s")["check_status"] == "L7OK", "a check")
+    wait_until(lambda: running.stat("bad", "s")["check_status"] == "L7STS", "a check")
+    stat = running.stat("bad", "s")
+    assert (stat["check_code"], stat["last_chk"]) == ("404", "Not Found")
+    assert running.stat("good", "s")["check_code"] == "200"

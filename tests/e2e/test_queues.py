@@ -214,7 +214,9 @@ def test_maxqueue(proxy, serve, sink: SyslogSink) -> None:
 def test_a_client_leaves_the_queue(proxy, serve, sink: SyslogSink) -> None:
     gate = Gate()
     server = f"server s 127.0.0.1:{serve(gate).port} maxconn 1"
-    running = proxy(config(sink, server, be="option abortonclose"))
+    # HAProxy looks for clients that go where the option holds for the frontend as well
+    text = config(sink, server).replace("defaults\n", "defaults\n    option abortonclose\n")
+    running = proxy(text)
     first = ask(running, "/0")
     gate.wait(1)
     gone, stays = in_turn(running, ("/1",), ("/2",))

@@ -1,7 +1,8 @@
 """HTTP in health checks: the bytes of a request, and h11 that reads the answer.
 
 h11 writes HTTP/1.1 alone, so requests are made here; it is told of each, because the answer depends
-on its method. A connection carries one request. Pure; an Answer belongs to the check.
+on its method. A connection carries one request. An interim answer (1xx but 101) is passed over, as
+RFC 9110 asks; HAProxy 2.6 takes it for the answer. Pure; an Answer belongs to the check.
 """
 
 from __future__ import annotations
