@@ -49,7 +49,7 @@ def _add(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
             del runtime.changing[claim]
             if track is not None:
                 state.track = track
-                track.trackers.append(state)
+                track.trackers.insert(0, state)  # the last one is told first
                 follow(state, cli.ctx)
             if runtime.start_check is not None:
                 runtime.start_check(state, cli.ctx)

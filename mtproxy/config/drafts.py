@@ -104,6 +104,8 @@ class ServerDraft:
     send_proxy_v2: bool = False
     proxy_v2_options: frozenset[str] = frozenset()
     check_send_proxy: bool = False
+    #: added at run time: its checks do only what they are told to
+    dynamic: bool = False
     #: never changed in place: `default-server` and the servers after it share it
     states: StateSettings = field(default_factory=StateSettings)
     agent_check: bool = False
@@ -165,6 +167,7 @@ class ServerDraft:
         if self.check:
             # checks of another place do not speak the server's protocol unless told to
             same_place = self.check_address is None and self.check_port is None
+            same_place = same_place and not self.dynamic
             check = CheckSettings(
                 inter=2000 if self.inter is None else self.inter,
                 fastinter=self.fastinter,

@@ -58,7 +58,7 @@ def read_dynamic_server(
     draft = ProxyDraft("backend", backend.name, place)
     draft.mode = backend.mode
     # no name is looked up: with one the server has no address yet
-    draft.default_server = ServerDraft(init_addr=("none",))
+    draft.default_server = ServerDraft(init_addr=("none",), dynamic=True)
     ctx.current = draft
     try:
         read_server(ctx, Statement(("server", *words), place))
