@@ -24,6 +24,7 @@ _REFUSED_PAGE = (
     "HAProxy logs a refusal of its page as 400 and closes the connection: its own answer comes on"
     " top of the rule's"
 )
+_MAX_REUSE = "`max-reuse` holds for HTTP/1 too, HAProxy 2.6 counts on HTTP/2 and FastCGI connections alone"
 _LATER = "a keyword of another part of the proxy, not supported yet: refused at load"
 
 #: recorded differences that two programs, or two runs, show or do not show as time has it
@@ -63,6 +64,11 @@ DIFFERENCES: Final[dict[str, str]] = {
             "access rules",
             "access by realm",
         )
+    },
+    **{
+        f"reuse/max-reuse {limit}, {clients}": _MAX_REUSE
+        for limit in (0, 1, 2)
+        for clients in ("one client", "new clients")
     },
     "strings/language(fr;en) of fr;q=0,en": (
         "HAProxy 2.6 stops reading behind a language with q=0 (RFC 9110 section 12.5.4)"
