@@ -80,8 +80,12 @@ CASES = [
     Case("pool-low-conn", back="server s1 @ORIGIN@ pool-low-conn 5", requests=_THREE),
     # -- what ends a connection
     Case("the server closes", back="http-reuse always", requests=_THREE, answers=(_CLOSES,)),
-    Case("the server closes once", back="http-reuse always", requests=_THREE, answers=(_CLOSES, OK)),
-    Case("until the end", back="http-reuse always", requests=_THREE, answers=(_NO_END,), fresh=True),
+    Case(
+        "the server closes once", back="http-reuse always", requests=_THREE, answers=(_CLOSES, OK)
+    ),
+    Case(
+        "until the end", back="http-reuse always", requests=_THREE, answers=(_NO_END,), fresh=True
+    ),
     Case("http-server-close", back="option http-server-close", requests=_THREE),
     Case("httpclose", back="option httpclose", requests=_THREE),
     Case("two servers", back="server s1 @ORIGIN@\nserver s2 @ORIGIN@", requests=_FOUR),
