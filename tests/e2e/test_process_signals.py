@@ -50,6 +50,7 @@ def test_dump_of_servers(proxy, origin: Origin, sink: SyslogSink) -> None:
     )
     running = proxy(text)
     assert running.connect().request(GET).status == 200
+    wait_until(lambda: running.stat("be", "BACKEND")["scur"] == "0", "the request's end")
     running.process.send_signal(signal.SIGHUP)
     last = "SIGHUP: Proxy none has no server available ! Conn:"
     wait_until(lambda: last in running.output(), "the dump")

@@ -21,6 +21,7 @@ def samples() -> Samples:
     samples = Samples()
     samples.build.ctx = SimpleNamespace(tid=3, pool=SimpleNamespace(nbthread=4))
     samples.view.ctx = SimpleNamespace(pool=SimpleNamespace(leaving=False))
+    samples.view.room = SimpleNamespace(mode="http")
     samples.view.task = SimpleNamespace(calls=5)
     samples.view.fe = SimpleNamespace(settings=SimpleNamespace(mode="http"))
     return samples

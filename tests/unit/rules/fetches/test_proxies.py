@@ -10,6 +10,7 @@ import pytest
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.settings import ProxySettings, Timeouts
 from mtproxy.proxy.frontend import Frontend
+from mtproxy.proxy.queue import BackendQueue
 from mtproxy.proxy.transitions import set_drain, set_maint, set_ready, set_weight
 from mtproxy.rules import points
 from mtproxy.testing.proxies import FakeContext, make_backend
@@ -104,8 +105,12 @@ def test_weights(proxies: Proxies) -> None:
 
 
 def test_queues_are_shared_among_the_servers_that_work(proxies: Proxies) -> None:
-    proxies.backends[0].counters.queue_cur = 2
-    proxies.backends[1].servers[0].counters.queue_cur = 1
+    queue = BackendQueue(proxies.shared)
+    proxies.shared.queue = queue
+    first = proxies.shared.servers[0]
+    first.limit = queue.add(first, 5)
+    queue.waiting.length = 2
+    first.limit.waiting.length = 1
     assert proxies.value("queue") == 3
     assert proxies.value("avg_queue") == 2
     assert proxies.value("srv_queue(s1)") == 1
