@@ -71,7 +71,7 @@ def parse_info(text: str) -> dict[str, str]:
     return {name.rstrip(":"): value for name, _, value in pairs if name}
 
 
-def product_of(info: dict[str, str]) -> str:
+def product_of(info: Mapping[str, str]) -> str:
     """Which program answers, with its version.
 
     `Name` says HAProxy for the sake of its clients, mtproxy's own name is in `Build info`.
