@@ -12,6 +12,9 @@ from typing import TextIO
 
 from mtproxy.base.stderr import write_error
 
+#: what has been said since the start, until `end_of_start`; None from then on
+_startup: list[str] | None = []
+
 #: width of "[ALERT]" and its padding, so that the process numbers stand below each other
 _LABEL_WIDTH = 11
 
@@ -29,9 +32,23 @@ def say(severity: str, text: str, stream: TextIO | None = None) -> None:
     message is lost then.
     """
     message = line(severity, text) + "\n"
+    note_startup(message)
     if stream is None:
         write_error(message)
         return
     with contextlib.suppress(OSError):
         stream.write(message)
         stream.flush()
+
+
+def note_startup(message: str) -> None:
+    """Keep a message of the start, its line feed included, for `show startup-logs`."""
+    if _startup is not None:
+        _startup.append(message)
+
+
+def end_of_start() -> list[str]:
+    """The messages of the start, for `show startup-logs`; later ones are not kept. Main thread."""
+    global _startup
+    said, _startup = _startup, None
+    return said or []

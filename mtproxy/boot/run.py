@@ -8,6 +8,7 @@ import sys
 from functools import partial
 
 from mtproxy import __version__
+from mtproxy.base import report
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.boot import (
@@ -139,6 +140,7 @@ def run(settings: Settings, options: CommandLine) -> int:
             tell("warning", f"[mtproxy.main()] {failure}")
         _announce(settings, nbthread)
         notify.ready(f"{len(shared.listeners)} listeners on {nbthread} threads")
+        runtime.startup_logs.extend(report.end_of_start())
         gc.collect()
         gc.freeze()
         gc.enable()

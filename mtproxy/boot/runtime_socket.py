@@ -81,7 +81,6 @@ def make_runtime(settings: Settings, pool: Pool, shared: Shared, found: Limits) 
     ):
         runtime.rate_limits[word] = partial(setattr, rate, "limit")
     runtime.listeners = len(shared.listeners) + len(settings.global_.stats_sockets)
-    runtime.startup_logs.extend(found.warnings)
     for number, listener in enumerate(shared.listeners):
         if "socket-stats" in listener.proxy.options:
             proxy = runtime.frontend(listener.proxy.name)

@@ -14,7 +14,7 @@ from typing import TextIO
 from mtproxy import __version__
 from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.features import HAPROXY_LEVEL, feature_list
-from mtproxy.base.report import say
+from mtproxy.base.report import note_startup, say
 from mtproxy.base.settings import CommandLine, Settings
 from mtproxy.config import has_listener, load
 from mtproxy.config.conditions import evaluate
@@ -46,6 +46,7 @@ def report(diagnostics: Diagnostics, cmdline: CommandLine, stream: TextIO | None
         # Bytes that are not UTF-8 came in as surrogates and must not stop a message.
         text = item.render().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         print(text, file=stream)
+        note_startup(text + "\n")
 
 
 def print_out(text: str) -> bool:

@@ -98,13 +98,17 @@ def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
         assert proxy.shared is not None
         for server in proxy.shared.servers:
             sides = sorted(server.sides, key=lambda side: side.tid)
-            idle = [len(side.idle) for side in sides]
+            kept = [list(side.idle) for side in sides]
+            idle = [len(conns) for conns in kept]
+            # one that carried a later request already is safe for any first request
+            safe = sum(conn.mark.reused > 0 for conns in kept for conn in conns)
             used = server.sessions()
             highest = max([used, *(side.counters.conn_max for side in sides)])
             address, port = _host_and_port(server)
             yield (
                 f"{proxy.name}/{server.name} {proxy.settings.id}/{server.id} {address} {port} - "
-                f"{server.settings.pool_purge_delay} {used} {highest} {highest} {sum(idle)} 0 "
+                f"{server.settings.pool_purge_delay} {used} {highest} {highest} "
+                f"{sum(idle) - safe} {safe} "
                 f"{server.settings.pool_max_conn} {sum(idle)} {' '.join(map(str, idle))}\n"
             )
 

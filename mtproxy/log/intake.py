@@ -40,9 +40,9 @@ class BadFrame(Exception):
 
 
 class Relay:
-    """The way out of one section. `messages` counts what has come in."""
+    """The way out of one section. `ThreadLogs.received` counts what comes in."""
 
-    __slots__ = ("_formats", "_samples", "_senders", "messages")
+    __slots__ = ("_formats", "_samples", "_senders", "_thread_logs")
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Relay:
             for sender, log in zip(self._senders, settings.logs, strict=True)
         ]
         self._samples = samples
-        self.messages = 0
+        self._thread_logs = thread_logs
 
     def send(self, data: bytes) -> None:
         """Forward one message."""
-        self.messages += 1
+        self._thread_logs.received += 1
         message = received.parse(data.rstrip(b"\n\0"))
         level = message.level
         skipped = self._samples.skipped(level) if self._samples is not None else ()

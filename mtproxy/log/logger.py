@@ -74,6 +74,8 @@ class ThreadLogs:
         self.dates = LineDates()
         #: lines wait for `flush`; without a loop nobody would call it
         self.batched = ctx is not None
+        #: messages that came in for `log-forward` sections; other threads may read it
+        self.received = 0
         self._targets: dict[object, targets.LogTarget] = {}
 
     def target(self, log: LogSettings) -> targets.LogTarget:

@@ -78,7 +78,7 @@ def _within_words(line: str) -> tuple[str, str]:
 class AgentCheck:
     """The agent check of one server. One thread at a time owns it; see the module."""
 
-    __slots__ = ("_started", "_task", "expire", "server", "spread", "wq_key")
+    __slots__ = ("_connection", "_started", "_task", "expire", "server", "spread", "wq_key")
 
     def __init__(self, server: ServerState, spread: int) -> None:
         """`spread` is `spread-checks`, in percent of the interval, 0..50."""
@@ -88,6 +88,7 @@ class AgentCheck:
         self.expire: int | None = None
         self.wq_key: tuple[int, int] | None = None
         self._started = 0
+        self._connection: net.Connection | None = None
         self._task: Task | None = None
 
     def interval(self) -> int:
@@ -126,6 +127,10 @@ class AgentCheck:
                 self._report(ctx, *found)
         finally:
             self.server.agent.in_progress = False
+            if self._connection is not None:
+                # an agent that sees the end may rely on what it said being in force
+                self._connection.close()
+                self._connection = None
             self._task = None
             self._requeue(ctx)
 
@@ -139,6 +144,7 @@ class AgentCheck:
             connection = self._connect(ctx, task, family, where)
         except OSError as refused:
             return local_failure(refused, family)
+        self._connection = connection
         timeouts = server.backend.settings.timeouts
         limit = self.interval()
         if timeouts.check is not None and timeouts.connect is not None:
@@ -159,8 +165,6 @@ class AgentCheck:
             return await self._read_line(ctx, task, connection)
         except OSError as failed:
             return Outcome(CheckStatus.SOCKERR, failed.strerror or str(failed))
-        finally:
-            connection.close()
 
     def _connect(
         self, ctx: ThreadContext, task: Task, family: int, where: object

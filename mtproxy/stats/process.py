@@ -180,6 +180,7 @@ def _values(runtime: Runtime, precise: bool) -> dict[str, Value]:
         "Jobs": runtime.listeners + connections,
         "Listeners": runtime.listeners,
         "DroppedLogs": runtime.dropped_logs,
+        "CumRecvLogs": runtime.received_logs,
         "TotalBytesOut": totals["bytes_out"],
         "TotalSplicdedBytesOut": sum(c.spliced_out for c in fronts),
         "BytesOutRate": rate("bytes_out") // _BYTES_UNIT * _BYTES_UNIT,

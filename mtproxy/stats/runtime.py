@@ -232,6 +232,11 @@ class Runtime:
         """Log messages lost by all threads."""
         return sum(logs.dropped for logs in list(self.thread_logs))
 
+    @property
+    def received_logs(self) -> int:
+        """Messages that came in at `log-forward` sections, on all threads."""
+        return sum(logs.received for logs in list(self.thread_logs))
+
     def dropped_on(self, name: str) -> int:
         """Log messages for this target that were lost, by all threads."""
         return sum(logs.dropped_on(name) for logs in list(self.thread_logs))

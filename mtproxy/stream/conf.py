@@ -154,6 +154,10 @@ class FrontConf(_Conf):
         self.monitor_uri = proxy.monitor_uri
 
 
+#: words of `retry-on` that make up for an idle connection which ends when it is used
+_REUSE_IS_SAFE = frozenset({"conn-failure", "empty-response", "response-timeout"})
+
+
 class BackConf(_Conf):
     """The server side of a stream."""
 
@@ -244,8 +248,10 @@ class BackConf(_Conf):
         )
         #: a client's first request may use an idle connection ("aggressive", "always") ...
         self.reuse_first = reuse in ("aggressive", "always")
-        #: ... even one that was never reused before
-        self.reuse_unproven = reuse == "always"
+        #: ... even one that was never reused before; a request that is sent again when that fails
+        #: may take any, whatever the mode
+        self.reuse_unproven = reuse == "always" or proxy.retry_on >= _REUSE_IS_SAFE
+        self.reuse_first = self.reuse_first or self.reuse_unproven
         #: what every connection to a server is set to
         self.socket_options = buffer_options(
             int(global_.tune.get("tune.rcvbuf.server", 0)),

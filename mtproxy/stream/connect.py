@@ -151,6 +151,23 @@ def take_idle(task: Task, srv: Server) -> Connection | None:
     return None
 
 
+def take_proven(task: Task, srv: Server) -> Connection | None:
+    """As `take_idle`, of those that carried more than one request: the server keeps them open."""
+    idle = srv.idle
+    for at in range(len(idle) - 1, -1, -1):
+        conn = idle[at]
+        if not conn.mark.reused:
+            continue
+        del idle[at]  # the rest stays in the order of age, for `purge_idle`
+        if srv.permits is not None:
+            srv.return_permits(1)
+        if is_quiet(conn):
+            conn.tasklet = task
+            return conn
+        conn.close()
+    return None
+
+
 def give_idle(conn: Connection, now: int) -> None:
     """Keep a server connection that is between two requests. Closes it if it cannot be kept."""
     mark = conn.mark
@@ -302,8 +319,6 @@ async def connect(stream: Stream) -> Connection:
         left -= 1
         stream.retries += 1
         stream.unusual = True
-        srv.counters.retries += 1
-        be.counters.retries += 1
         moved = False
         if conf.redispatch and be.shared.active > 1:
             moved = await _redispatch(stream)
@@ -313,6 +328,9 @@ async def connect(stream: Stream) -> Connection:
             if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = await _redispatch(stream)
         if not moved:
+            # a move counts as a redispatch alone
+            srv.counters.retries += 1
+            be.counters.retries += 1
             # as in HAProxy each attempt is a session of the server, one balanced only once
             srv.counters.cum_sess += 1
             srv.counters.unbalanced += 1

@@ -29,7 +29,7 @@ from mtproxy.proxy.observe import (
 from mtproxy.proxy.transitions import notice
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import follows_client, reuse_kept, take_idle
+from mtproxy.stream.connect import follows_client, reuse_kept, take_idle, take_proven
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.stream import QUIET, Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -95,11 +95,12 @@ class HttpExchange(Stream):
         bconf = self.bconf
         if bconf.reuse_private and (bconf.reuse_never or srv.make_header is not None):
             return self._take_kept(srv)
-        if self.first and not (
-            bconf.reuse_first and srv.idle and (bconf.reuse_unproven or srv.idle[-1].mark.reused)
-        ):
+        if self.first and not bconf.reuse_first:
             return None
-        conn = take_idle(self.task, srv)
+        if self.first and not bconf.reuse_unproven:
+            conn = take_proven(self.task, srv)
+        else:
+            conn = take_idle(self.task, srv)
         if conn is not None:
             conn.mark.reused += 1
         return conn

@@ -86,10 +86,11 @@ async def _send_again(stream: HttpExchange, head: bytes) -> None:
     stream.up_failed = False
     stream.retries += 1
     stream.unusual = True
-    await choose_redispatch(stream, stream.retries)
+    # of the server that failed, wherever the request goes next
     for side in (stream.srv, stream.be):
         if side is not None:
             side.counters.retries += 1
+    await choose_redispatch(stream, stream.retries)
     stream.t_c = -1
     stream.sconn = stream.used = sconn = await connect(stream)
     stream._send_head(sconn, head)

@@ -199,7 +199,6 @@ TCP = [
 ]
 
 _HOLDS = "HAProxy holds the connection of a client that has gone until the end of the wait"
-_LATER = "a part of the proxy that is being built"
 
 #: endings that differ on purpose, and why
 KNOWN = {
@@ -215,6 +214,4 @@ KNOWN = {
 }
 
 #: endings that differ for now; no failure if they do not any more
-PENDING = {
-    "http/refused, redispatched": _LATER,
-}
+PENDING: dict[str, str] = {}

@@ -24,10 +24,19 @@ _REFUSED_PAGE = (
     "HAProxy logs a refusal of its page as 400 and closes the connection: its own answer comes on"
     " top of the rule's"
 )
+_MAX_REUSE = (
+    "`max-reuse` holds for HTTP/1 too, HAProxy 2.6 counts on HTTP/2 and FastCGI connections alone"
+)
 _LATER = "a keyword of another part of the proxy, not supported yet: refused at load"
 
 #: recorded differences that two programs, or two runs, show or do not show as time has it
-BY_CHANCE: Final[frozenset[str]] = frozenset({"tcp_rules/http tcp-response reject"})
+BY_CHANCE: Final[frozenset[str]] = frozenset(
+    {
+        "tcp_rules/http tcp-response reject",
+        "retries/503, all-retryable-errors",
+        "retries/a rule forbids it for a path",
+    }
+)
 
 DIFFERENCES: Final[dict[str, str]] = {
     # -- what happens
@@ -63,6 +72,15 @@ DIFFERENCES: Final[dict[str, str]] = {
             "access rules",
             "access by realm",
         )
+    },
+    **{
+        f"reuse/max-reuse {limit}, {clients}": _MAX_REUSE
+        for limit in (0, 1, 2)
+        for clients in ("one client", "new clients")
+    },
+    **{
+        f"retries/{name}": "a request that is sent again takes a new connection, HAProxy an idle one"
+        for name in ("503, all-retryable-errors", "a rule forbids it for a path")
     },
     "strings/language(fr;en) of fr;q=0,en": (
         "HAProxy 2.6 stops reading behind a language with q=0 (RFC 9110 section 12.5.4)"

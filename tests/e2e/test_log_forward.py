@@ -28,7 +28,7 @@ def target(collector: socket.socket) -> str:
 
 def test_datagrams(proxy, collector: socket.socket) -> None:
     port = free_port()
-    proxy(
+    running = proxy(
         f"log-forward in\n    dgram-bind 127.0.0.1:{port}\n"
         f"    log {target(collector)} format rfc5424 local0 notice\n"
         f"    log {target(collector)} local0\n"
@@ -43,6 +43,7 @@ def test_datagrams(proxy, collector: socket.socket) -> None:
     assert first.startswith(b"<133>1 20")
     assert first.endswith(b"-11-03T01:02:03-00:00 host tag 12 - - hello\n")
     assert second == MESSAGE.replace(b"134", b"133") + b"\n"
+    assert "\nCumRecvLogs: 2\n" in running.cli("show info")
 
 
 def test_connections(proxy, collector: socket.socket) -> None:

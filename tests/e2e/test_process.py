@@ -330,3 +330,11 @@ def test_levels(proxy, origin: Origin) -> None:
     with running.connect("cli") as denied:
         denied.send(b"clear counters\n")
         assert b"Permission denied" in denied.read_to_end()
+
+
+def test_startup_logs(proxy, origin: Origin) -> None:
+    """Warnings of the configuration can be read afterwards."""
+    running = proxy(http(origin.port, fe="mode tcp\noption httplog", be="mode tcp"))
+    lines = running.output().splitlines()
+    warning = next(line for line in lines if "[WARNING]" in line and "option httplog" in line)
+    assert warning.partition(" : ")[2] in running.cli("show startup-logs")

@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from mtproxy.cli.client import ClientError, ask_checked
-from mtproxy.cli.top.figures import Rates, Snapshot, take
+from mtproxy.cli.top.figures import Rates, Snapshot, product_of, take
 from mtproxy.cli.top.tables import MOST_ROWS, TABLES, Row, Table, arrange, clean, short
 
 #: looks that the curve above the table goes back
@@ -191,9 +191,7 @@ class TopApp(App[None]):
         if self.trouble:
             text.append(f"no answer: {clean(self.trouble)}\n", style="bold red")
         else:
-            ours = info.get("Build info", "")
-            version = clean(ours or f"{info.get('Name', '?')} {info.get('Version', '')}")
-            text.append(version, style="bold")
+            text.append(clean(product_of(info)), style="bold")
             text.append(clean(f" on {info.get('node', '?')}, pid {info.get('Pid', '?')}, "))
             text.append(clean(f"up {info.get('Uptime', '?')}, {info.get('Nbthread', '?')} threads"))
             if info.get("Stopping", "0") != "0":

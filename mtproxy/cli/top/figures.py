@@ -71,6 +71,17 @@ def parse_info(text: str) -> dict[str, str]:
     return {name.rstrip(":"): value for name, _, value in pairs if name}
 
 
+def product_of(info: Mapping[str, str]) -> str:
+    """Which program answers, with its version.
+
+    `Name` says HAProxy for the sake of its clients, mtproxy's own name is in `Build info`.
+    """
+    ours = info.get("Build info", "")
+    if ours.startswith("mtproxy"):
+        return ours
+    return f"{info.get('Name', '?')} {info.get('Version', '')}".rstrip()
+
+
 def parse_stat(text: str) -> dict[tuple[str, str], dict[str, str]]:
     """The answer to `show stat`: rows by proxy and server name. Raises ClientError."""
     if not text.startswith("# pxname,"):

@@ -465,10 +465,11 @@ def test_listeners_in_show_stat():
 
 
 def test_show_servers_conn(cli: Cli):
-    cli.server("s1").sides[1].idle.append(object())  # type: ignore[arg-type]
+    idle = [SimpleNamespace(mark=SimpleNamespace(reused=times)) for times in (0, 3, 1)]
+    cli.server("s1").sides[1].idle.extend(idle)  # type: ignore[arg-type]
     lines = cli("show servers conn app").splitlines()
     assert lines[0].endswith("idle_lim idle_cur idle_per_thr[2]")
-    assert lines[1] == "app/s1 3/1 127.0.0.1 8001 - 5000 0 0 0 1 0 -1 1 0 1"
+    assert lines[1] == "app/s1 3/1 127.0.0.1 8001 - 5000 0 0 0 1 2 -1 3 0 3"
     assert len(lines) == 4
 
 

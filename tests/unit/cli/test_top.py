@@ -13,6 +13,7 @@ from mtproxy.cli.top.figures import (
     parse_activity,
     parse_info,
     parse_stat,
+    product_of,
 )
 from mtproxy.cli.top.main import top
 from mtproxy.cli.top.tables import TABLES, arrange, clean, level_of, short, text_table
@@ -142,3 +143,12 @@ def test_wrong_intervals(interval: str, capsys: pytest.CaptureFixture[str]) -> N
         top(["--interval", interval])
     assert stopped.value.code == 2
     assert "is not a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("build", "product"),
+    [("mtproxy 1.2", "mtproxy 1.2"), ("2.6.12-1", "HAProxy 2.6.12"), ("", "HAProxy 2.6.12")],
+)
+def test_product(build: str, product: str) -> None:
+    found = {"Name": "HAProxy", "Version": "2.6.12", "Build info": build}
+    assert product_of(found) == product

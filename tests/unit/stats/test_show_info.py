@@ -59,7 +59,7 @@ def test_values(runtime: Runtime):
     two.bytes_out = 1000
     runtime.listeners = 5
     runtime.cli_connections = 2
-    runtime.thread_logs.append(SimpleNamespace(dropped=6))  # type: ignore[arg-type]
+    runtime.thread_logs.append(SimpleNamespace(dropped=6, received=0))  # type: ignore[arg-type]
     runtime.pool.contexts[1].normal.append(None)  # type: ignore[arg-type]
     runtime.pool.leaving = True
     got = values(runtime)

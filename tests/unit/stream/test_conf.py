@@ -161,6 +161,14 @@ def test_http_reuse(reuse: str, private: bool, first: bool, unproven: bool) -> N
     )
 
 
+def test_a_request_that_is_sent_again_may_take_any_connection() -> None:
+    words = frozenset({"conn-failure", "empty-response", "response-timeout"})
+    conf = back(http_reuse="safe", retry_on=words)
+    assert (conf.reuse_first, conf.reuse_unproven) == (True, True)
+    conf = back(http_reuse="safe", retry_on=words - {"response-timeout"})
+    assert (conf.reuse_first, conf.reuse_unproven) == (False, False)
+
+
 def test_splicing_may_be_turned_off() -> None:
     assert front().splice
     without = GlobalSettings(disabled_features=frozenset({"nosplice"}))

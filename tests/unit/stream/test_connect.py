@@ -287,7 +287,7 @@ def test_several_active_servers_are_tried_without_a_pause(
     assert monotonic_ms() - started < 30_000
     assert (outcome["state"], outcome["tries"]) == ("ok", 1)
     assert (outcome["server"], outcome["redispatched"]) == ("s2", True)
-    assert (outcome["redispatches"], outcome["retries"]) == ([1, 0], [1, 0])
+    assert (outcome["redispatches"], outcome["retries"]) == ([1, 0], [0, 0])
     assert (outcome["connect"], outcome["sessions"]) == ([1, 1], [0, 1])
     assert (outcome["cum_sess"], outcome["sessions_so_far"]) == ([1, 1], 1)
 
@@ -336,7 +336,7 @@ def test_the_interval_counts_where_the_pauses_are(
     assert (outcome["state"], outcome["tries"]) == ("SC", retries)
     assert outcome["redispatched"] == (expected[-1] > 1)
     assert sum(outcome["redispatches"]) == expected[-1] - 1
-    assert sum(outcome["retries"]) == retries
+    assert sum(outcome["retries"]) == retries - sum(outcome["redispatches"])
     assert sum(outcome["failed_conns"]) == 1
 
 

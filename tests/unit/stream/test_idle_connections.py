@@ -27,6 +27,7 @@ from mtproxy.stream.connect import (
     reuse_kept,
     shed_idle,
     take_idle,
+    take_proven,
 )
 from mtproxy.testing.proxies import Messages, server_settings
 from mtproxy.testing.threads import run_threads
@@ -239,3 +240,36 @@ def test_source_of_the_server_comes_first() -> None:
         ctx: Any = SimpleNamespace(normal=None)
         prepare(ctx, srv, BackConf(settings, GlobalSettings()), http=False)
         assert srv.source is expected
+
+
+@pytest.mark.parametrize(
+    ("reused", "unread", "taken", "left"),
+    [
+        ((), {}, None, []),
+        ((0, 0), {}, None, [0, 1]),
+        ((1, 0, 0), {}, 0, [1, 2]),
+        ((0, 1, 0, 2, 0), {}, 3, [0, 1, 2, 4]),
+        ((0, 1, 0, 2, 0), {3: b""}, 1, [0, 2, 4]),
+        ((0, 2), {1: b"x"}, None, [0]),
+    ],
+)
+def test_first_requests_take_a_connection_that_was_reused(
+    reused: tuple[int, ...], unread: dict[int, bytes], taken: int | None, left: list[int]
+) -> None:
+    """`http-reuse aggressive`: the newest one, past those that never were; the order stays."""
+    (srv,) = servers(pool_max_conn=10)
+    assert srv.permits is not None
+    conns: list[Any] = [FakeConnection(srv) for _ in reused]
+    for conn, times in zip(conns, reused, strict=True):
+        conn.mark.reused = times
+        give_idle(conn, 0)
+    for at, data in unread.items():
+        conns[at].ready, conns[at].unread = IN | OUT, data
+    task: Any = SimpleNamespace()
+    conn = take_proven(task, srv)
+    assert conn is (None if taken is None else conns[taken])
+    assert [conns.index(conn) for conn in srv.idle] == left
+    assert len(srv.permits) == 10 - len(left)
+    assert [c.closed for c in conns] == [at in unread for at in range(len(conns))]
+    if conn is not None:
+        assert conn.tasklet is task
