@@ -98,7 +98,7 @@ def _show_conn(cli: CliSession, args: list[str]) -> Iterator[str]:
         assert proxy.shared is not None
         for server in proxy.shared.servers:
             sides = sorted(server.sides, key=lambda side: side.tid)
-            kept = [list(side.idle) for side in sides]
+            kept = [side.look_at_idle() for side in sides]
             idle = [len(conns) for conns in kept]
             # one that carried a later request already is safe for any first request
             safe = sum(conn.mark.reused > 0 for conns in kept for conn in conns)

@@ -387,6 +387,17 @@ class Server:
         self.return_permits(len(stale))
         return stale
 
+    def look_at_idle(self) -> list[Connection]:
+        """The idle connections at some moment. Any thread.
+
+        A deque cannot be copied in one step while its thread changes it: it is tried until it can.
+        """
+        while True:
+            try:
+                return list(self.idle)
+            except RuntimeError:
+                continue
+
     def take_permit(self) -> bool:
         """Whether `pool-max-conn` lets one more connection become idle; counts it if so."""
         if self.permits is not None:

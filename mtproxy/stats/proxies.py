@@ -262,7 +262,7 @@ def server_row(
     t = runtime.baselines.since_clear(key, sets)
     now = monotonic_ms()
     sessions = sum(c.cum_sess for c in sets)
-    idle = [conn.mark.reused > 0 for side in sides for conn in list(side.idle)]
+    idle = [conn.mark.reused > 0 for side in sides for conn in side.look_at_idle()]
     values: dict[str, Value] = {
         "pxname": proxy.name,
         "svname": state.name,
