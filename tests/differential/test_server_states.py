@@ -138,7 +138,7 @@ def take_walk(program: str, commands: list[str], alive: int) -> tuple[list[list[
             seen.append([f"> {command}", answer.strip(), *columns(running)])
         # the log has an end that is told nowhere else
         running.cli("disable server end/z")
-        sink.wait("Server end/z is going DOWN for maintenance")
+        sink.wait("backend end has no server available!")
         log = [f"{entry.priority} {entry.text}" for entry in sink.entries]
         return seen, [re.sub(r"duration: \d+ms", "duration: ~", line) for line in log]
 
