@@ -18,7 +18,8 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from mtproxy.base.settings import Address, AddressKind, LogSettings, SampleSettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.log_settings import LogSettings, SampleSettings
 from mtproxy.log.logger import ThreadLogs, make_logger, sampling_of
 from mtproxy.log.sampling import DEFAULT_STRATEGY, STRATEGIES, Sampling
 from mtproxy.testing.logrecord import FakeRecord

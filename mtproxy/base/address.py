@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.units import decimal
 from mtproxy.base.xxhash import xxh64
 

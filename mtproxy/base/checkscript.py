@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.ruleset import Expression, Format
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.addresses import Address
 
 
 class Pattern(StrEnum):

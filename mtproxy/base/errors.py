@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mtproxy.base.location import Location
 from mtproxy.base.report import line
-from mtproxy.base.settings import Location
 
 #: how every message about something that is built later says so, and what it is about
 _NOT_YET = re.compile(

@@ -14,7 +14,8 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 
-from mtproxy.base.settings import AddressKind, BindSettings, Settings
+from mtproxy.base.addresses import AddressKind, BindSettings
+from mtproxy.base.settings import Settings
 from mtproxy.boot import runtime_socket
 from mtproxy.boot.build import DEFAULT_BACKLOG, BoundListener
 from mtproxy.config.keywords_bind import threads_of

@@ -9,12 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mtproxy.base.settings import (
-    AddressKind,
-    BindSettings,
-    ProxySettings,
-    Settings,
-)
+from mtproxy.base.addresses import AddressKind, BindSettings
+from mtproxy.base.settings import ProxySettings, Settings
 from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog

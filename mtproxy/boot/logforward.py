@@ -13,7 +13,8 @@ from mtproxy.net.listener import Acceptor
 from mtproxy.net.sockets import BindError, listen, receive
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import LogForwardSettings, Settings
+    from mtproxy.base.log_settings import LogForwardSettings
+    from mtproxy.base.settings import Settings
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.fdtable import FdTable
 

@@ -10,7 +10,8 @@ from functools import partial
 from mtproxy import __version__
 from mtproxy.base import report
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.base.commandline import CommandLine
+from mtproxy.base.settings import Settings
 from mtproxy.boot import (
     binding,
     build,

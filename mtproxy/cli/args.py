@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import CommandLine
 from mtproxy.base.units import decimal
 
 

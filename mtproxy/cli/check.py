@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from mtproxy import __version__
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import ConfigError, Diagnostics
 from mtproxy.base.features import HAPROXY_LEVEL, feature_list
 from mtproxy.base.report import note_startup, say
-from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.base.settings import Settings
 from mtproxy.config import has_listener, load
 from mtproxy.config.conditions import evaluate
 from mtproxy.config.cpumap import MAX_THREADS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mtproxy.base.settings import AddressKind, BindSettings
+from mtproxy.base.addresses import AddressKind, BindSettings
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.stats import errors
 

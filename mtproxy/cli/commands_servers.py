@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mtproxy.base.addresses import AddressKind
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import AddressKind
 from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
 from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server

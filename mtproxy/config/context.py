@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mtproxy.base.address import Resolver, resolve, resolve_plainly
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import ConfigError, Diagnostics
-from mtproxy.base.settings import CommandLine, Location, ResolversSettings, UserSettings
+from mtproxy.base.location import Location
+from mtproxy.base.server_settings import ResolversSettings
+from mtproxy.base.settings import UserSettings
 from mtproxy.config.default_path import DefaultPath
 from mtproxy.config.drafts import GlobalDraft, HttpErrorsDraft, ProxyDraft, RingDraft, UserlistDraft
 from mtproxy.config.model import Statement

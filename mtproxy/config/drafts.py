@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mtproxy.base.address import dynamic_cookie
+from mtproxy.base.addresses import Address, BindSettings, SendProxy
+from mtproxy.base.location import Location
+from mtproxy.base.log_settings import LogSettings, RingSettings
 from mtproxy.base.ruleset import (
     AclLine,
     Capture,
@@ -29,24 +32,20 @@ from mtproxy.base.ruleset import (
     StatsPage,
     StoredMessage,
 )
-from mtproxy.base.settings import (
-    Address,
+from mtproxy.base.server_settings import (
     AgentSettings,
-    BalanceSettings,
-    BindSettings,
     CheckSettings,
-    CookieSettings,
     ExternalSettings,
-    ForwardFor,
-    GlobalSettings,
-    Location,
-    LogSettings,
-    ProxySettings,
     ResolveSettings,
-    RingSettings,
-    SendProxy,
     ServerSettings,
     StateSettings,
+)
+from mtproxy.base.settings import (
+    BalanceSettings,
+    CookieSettings,
+    ForwardFor,
+    GlobalSettings,
+    ProxySettings,
     StatsSocket,
     Timeouts,
 )

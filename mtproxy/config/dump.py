@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.location import Location
+from mtproxy.base.log_settings import SampleSettings
 from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, ReplySpec, Rule
-from mtproxy.base.settings import Address, AddressKind, Location, SampleSettings, Settings
+from mtproxy.base.settings import Settings
 
 _INDENT = "    "
 #: records of the rule language that say how they were written

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import ConfigError, Severity
-from mtproxy.base.settings import CommandLine, Location, ProxySettings, ServerSettings
+from mtproxy.base.location import Location
+from mtproxy.base.server_settings import ServerSettings
+from mtproxy.base.settings import ProxySettings
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft, ServerDraft
 from mtproxy.config.keywords_server import SERVER_OPTIONS, read_server

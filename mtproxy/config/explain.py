@@ -11,23 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 
+from mtproxy.base.addresses import Address, AddressKind, BindSettings, SendProxy
+from mtproxy.base.location import Location
+from mtproxy.base.log_settings import LogForwardSettings, LogSettings, RingSettings
 from mtproxy.base.ruleset import Format
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    BindSettings,
-    GlobalSettings,
-    Location,
-    LogForwardSettings,
-    LogSettings,
-    ProxySettings,
-    ResolveSettings,
-    RingSettings,
-    SendProxy,
-    ServerSettings,
-    Settings,
-    StatsSocket,
-)
+from mtproxy.base.server_settings import ResolveSettings, ServerSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings, StatsSocket
 from mtproxy.config import registry
 from mtproxy.config.dump import address_text
 from mtproxy.config.explain_checks import check_lines

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import fields
 
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import (
     AclLine,
     Capture,
@@ -23,7 +24,7 @@ from mtproxy.base.ruleset import (
     Rule,
     StatsPage,
 )
-from mtproxy.base.settings import CookieSettings, Location, ProxySettings
+from mtproxy.base.settings import CookieSettings, ProxySettings
 from mtproxy.config.quoting import duration, line, text
 from mtproxy.rules.acl import scoped
 from mtproxy.rules.actions.capture import Take

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import StoredMessage
-from mtproxy.base.settings import Location, ResolversSettings, Settings, UserSettings
+from mtproxy.base.server_settings import ResolversSettings
+from mtproxy.base.settings import Settings, UserSettings
 from mtproxy.config.dump import address_text
 from mtproxy.config.quoting import duration, line, text
 

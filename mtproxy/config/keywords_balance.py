@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.dump import address_text
 from mtproxy.config.keywords_rules import reader_of
 from mtproxy.config.model import (

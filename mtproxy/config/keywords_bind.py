@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from mtproxy.base.address import AddressError, parse_addresses
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import Address, AddressKind, BindSettings
 from mtproxy.config.context import Context
 from mtproxy.config.model import (
     FRONT_ONLY,

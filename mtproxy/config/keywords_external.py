@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import ExternalSettings
+from mtproxy.base.server_settings import ExternalSettings
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft
 from mtproxy.config.model import BACK, IN_GLOBAL, Keyword, Statement

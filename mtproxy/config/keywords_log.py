@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import Address, AddressKind, LogSettings, SampleSettings
+from mtproxy.base.log_settings import LogSettings, SampleSettings
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import FormatText, ProxyDraft
 from mtproxy.config.model import (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mtproxy.base.addresses import AddressKind
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import AddressKind, LogForwardSettings, LogSettings
+from mtproxy.base.log_settings import LogForwardSettings, LogSettings
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ProxyDraft
 from mtproxy.config.keywords_bind import read_bind, read_binds

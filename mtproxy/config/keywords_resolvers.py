@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.location import Location
-from mtproxy.base.settings import Address, AddressKind, NameServer, ResolversSettings
+from mtproxy.base.server_settings import NameServer, ResolversSettings
 from mtproxy.config.model import (
     IN_RESOLVERS,
     Keyword,

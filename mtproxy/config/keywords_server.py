@@ -12,9 +12,9 @@ from dataclasses import replace
 from ipaddress import ip_network
 
 from mtproxy.base.address import AddressError, Port, parse_address
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import Address, AddressKind
 from mtproxy.config.context import Context
 from mtproxy.config.drafts import ServerDraft
 from mtproxy.config.keywords_server_state import STATE_OPTIONS

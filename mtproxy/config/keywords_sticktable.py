@@ -29,8 +29,8 @@ from mtproxy.rules.sticktables import SAMPLE_TYPES
 from mtproxy.rules.types import Type
 
 if TYPE_CHECKING:
+    from mtproxy.base.location import Location
     from mtproxy.base.ruleset import Expression
-    from mtproxy.base.settings import Location
     from mtproxy.config.context import Context
     from mtproxy.config.drafts import ProxyDraft
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtproxy.base.address import Resolver
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import Diagnostics, Severity
-from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.base.settings import Settings
 from mtproxy.config.context import Context
 from mtproxy.config.sections import Reader
 from mtproxy.config.validate import check, freeze

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import Location
 from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mtproxy.base.errors import ConfigError, Diagnostic, Diagnostics, Severity
+from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import Location
 from mtproxy.config.conditions import evaluate
 from mtproxy.config.model import Statement
 

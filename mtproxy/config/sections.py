@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.location import Location
+from mtproxy.base.log_settings import BUILT_IN_SINKS
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import BUILT_IN_SINKS, Location
 from mtproxy.config import (
     keywords_auth,
     keywords_errors,

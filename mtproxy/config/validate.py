@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 
+from mtproxy.base.addresses import AddressKind
 from mtproxy.base.location import Location
+from mtproxy.base.log_settings import BUILT_IN_SINKS, LogSettings
 from mtproxy.base.nearest import nearest
-from mtproxy.base.settings import (
-    BUILT_IN_SINKS,
-    AddressKind,
-    LogSettings,
-    ProxySettings,
-    Settings,
-)
+from mtproxy.base.settings import ProxySettings, Settings
 from mtproxy.config import (
     keywords_auth,
     keywords_balance,

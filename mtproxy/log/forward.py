@@ -15,8 +15,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from mtproxy.base.addresses import AddressKind
 from mtproxy.base.clock import NEVER
-from mtproxy.base.settings import AddressKind
 from mtproxy.log.targets import DEFAULT_SYSLOG_PORT
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import sockaddr, user_timeout_option
@@ -25,7 +25,8 @@ from mtproxy.sched.tasklet import Task, park
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import RingSettings, ServerSettings
+    from mtproxy.base.log_settings import RingSettings
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.log.ring import Ring
     from mtproxy.sched.context import ThreadContext
 

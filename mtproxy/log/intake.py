@@ -25,7 +25,7 @@ from mtproxy.sched.tasklet import Task, Tasklet, park
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtproxy.base.settings import LogForwardSettings
+    from mtproxy.base.log_settings import LogForwardSettings
     from mtproxy.sched.context import ThreadContext
 
 #: bytes of a message at most, and of a datagram

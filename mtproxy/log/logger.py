@@ -18,7 +18,7 @@ from dataclasses import replace
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mtproxy.base.settings import LogSettings
+from mtproxy.base.log_settings import LogSettings
 from mtproxy.log import sampling, syslog, targets
 from mtproxy.log.function import NO_DATA, Line, generate, log_nothing
 from mtproxy.log.ring import Ring, RingTarget

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from mtproxy.base.settings import BUILT_IN_SINKS, RingSettings
+from mtproxy.base.log_settings import BUILT_IN_SINKS, RingSettings
 from mtproxy.log.targets import LogTarget
 from mtproxy.sync.labels import LockLabel
 from mtproxy.sync.locks import Lock

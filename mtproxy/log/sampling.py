@@ -28,7 +28,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from mtproxy.base.settings import SampleSettings
+from mtproxy.base.log_settings import SampleSettings
 from mtproxy.sync.cells import AtomicCell, ChainCell, LockedCell
 from mtproxy.sync.counters import Counter
 from mtproxy.sync.labels import LockLabel

@@ -29,7 +29,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from mtproxy.base.settings import Address, AddressKind, LogSettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.log_settings import LogSettings
 
 DEFAULT_SYSLOG_PORT = 514
 

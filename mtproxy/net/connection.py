@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.net.sockets import LINGER_RESET, bind_source, set_options, silence
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.addresses import Address
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet

@@ -11,7 +11,7 @@ import socket
 import stat
 import struct
 
-from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 
 #: what SO_DEFER_ACCEPT waits for the first bytes, seconds (HAProxy's fixed value)
 DEFER_ACCEPT_S = 1

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.base.settings import ServerSettings
+from mtproxy.base.server_settings import ServerSettings
 from mtproxy.proxy.balance import SCALE, Balancer, HashOf, Picker, make_balancer
 from mtproxy.proxy.counters import BackendCounters, absorb, combined
 from mtproxy.proxy.load import Load

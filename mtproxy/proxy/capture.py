@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ProxySettings, ServerSettings
+    from mtproxy.base.server_settings import ServerSettings
+    from mtproxy.base.settings import ProxySettings
 
 #: numbers the captures of the process; next() on it is atomic
 _event = itertools.count()

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from random import random
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.base.settings import SendProxy
+from mtproxy.base.addresses import SendProxy
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
 from mtproxy.net.sockets import LINGER_RESET, bind_source, peer_text, sockaddr

@@ -13,7 +13,7 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.proxy.checks.outcome import Outcome
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.sched.tasklet import park
@@ -21,7 +21,7 @@ from mtproxy.sched.tasklet import park
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import ExternalSettings
+    from mtproxy.base.server_settings import ExternalSettings
     from mtproxy.proxy.server import ServerState
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Task

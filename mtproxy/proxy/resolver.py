@@ -19,7 +19,7 @@ from mtproxy.proxy.dns.wire import AAAA, A, Outcome, question, read
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ResolversSettings
+    from mtproxy.base.server_settings import ResolversSettings
     from mtproxy.proxy.dns.section import SectionShared
     from mtproxy.sched.context import ThreadContext
 

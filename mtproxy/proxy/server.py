@@ -39,7 +39,8 @@ from mtproxy.sync.locks import Lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import Address, ServerSettings
+    from mtproxy.base.addresses import Address
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
     from mtproxy.proxy.backend import BackendShared

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import AddressKind
+from mtproxy.base.addresses import AddressKind
 from mtproxy.proxy import transitions
 from mtproxy.proxy.addressing import change_address
 from mtproxy.proxy.checkstatus import CheckStatus

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.base.settings import AddressKind
+from mtproxy.base.addresses import AddressKind
 from mtproxy.proxy.sticktable_side import TableSide
 from mtproxy.rules.sticktables import SAMPLE_TYPES, key_of
 

@@ -32,7 +32,7 @@ from mtproxy.proxy.states import (
 )
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.addresses import Address
     from mtproxy.proxy.observe import Event
     from mtproxy.sched.context import ThreadContext
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.location import Location
 from mtproxy.base.nearest import nearest
 from mtproxy.base.ruleset import AclLine, Condition, Expression, Format, Reference
-from mtproxy.base.settings import Location
 from mtproxy.base.units import UnitError, parse_integer, parse_size, parse_time
 from mtproxy.rules.patterns.store import PatternStore
 from mtproxy.rules.points import Point

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import Address, AddressKind
 from mtproxy.proxy.counters import AVERAGE_SAMPLES
 from mtproxy.proxy.slowstart import throttle
 from mtproxy.proxy.states import server_status

@@ -20,7 +20,8 @@ from mtproxy.stats.rates import Rates
 from mtproxy.stats.totals import Baselines
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import BindSettings, ProxySettings, Settings
+    from mtproxy.base.addresses import BindSettings
+    from mtproxy.base.settings import ProxySettings, Settings
     from mtproxy.log.logger import ThreadLogs
     from mtproxy.log.ring import Ring
     from mtproxy.proxy.backend import Backend, BackendShared

@@ -15,7 +15,7 @@ from mtproxy.stream.connect import prepare
 from mtproxy.stream.listening import on_every_thread
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ServerSettings
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.proxy.server import ServerState
     from mtproxy.sched.context import ThreadContext

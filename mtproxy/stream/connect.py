@@ -16,7 +16,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import AddressKind
+from mtproxy.base.addresses import AddressKind
 from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
@@ -31,7 +31,7 @@ from mtproxy.stream.socks import ask_proxy
 from mtproxy.stream.stream import Stop, Stream
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address
+    from mtproxy.base.addresses import Address
     from mtproxy.net.sockets import SockAddr
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext

@@ -25,7 +25,7 @@ from mtproxy.sched.tasklet import park
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import SendProxy
+    from mtproxy.base.addresses import SendProxy
     from mtproxy.stream.stream import Stream
 
 

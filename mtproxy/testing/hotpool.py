@@ -10,14 +10,8 @@ from __future__ import annotations
 import signal
 import sys
 
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    BindSettings,
-    GlobalSettings,
-    Settings,
-    StatsSocket,
-)
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
+from mtproxy.base.settings import GlobalSettings, Settings, StatsSocket
 from mtproxy.boot import runtime_socket
 from mtproxy.sched import profiled
 from mtproxy.sched.context import ThreadContext

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    BalanceSettings,
-    CheckSettings,
-    ProxySettings,
-    ServerSettings,
-    Timeouts,
-)
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.server_settings import CheckSettings, ServerSettings
+from mtproxy.base.settings import BalanceSettings, ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import Check
 from mtproxy.sched.waitqueue import WaitQueue

@@ -8,20 +8,15 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    BindSettings,
+from mtproxy.base.server_settings import (
     CheckSettings,
-    GlobalSettings,
     NameServer,
-    ProxySettings,
     ResolversSettings,
     ServerSettings,
-    Settings,
-    StatsSocket,
 )
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings, StatsSocket
 from mtproxy.boot.build import default_fullconn
 from mtproxy.log.ring import BUF0, Ring
 from mtproxy.proxy.backend import Backend, BackendShared

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from mtproxy.base.settings import Location
+from mtproxy.base.location import Location
 from mtproxy.http.cache import HeadCache
 from mtproxy.http.h1_request import parse_request_head
 from mtproxy.http.h1_response import parse_response_head

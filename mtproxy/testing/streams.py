@@ -6,7 +6,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
-from mtproxy.base.settings import GlobalSettings, ProxySettings, ServerSettings
+from mtproxy.base.server_settings import ServerSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.http.cache import HeadCache
 from mtproxy.net.connection import Connection
 from mtproxy.proxy.backend import Backend, BackendShared

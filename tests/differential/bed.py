@@ -23,7 +23,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Self
 
-from mtproxy.base.settings import CommandLine
+from mtproxy.base.commandline import CommandLine
 from mtproxy.cli.check import check_configuration
 from mtproxy.testing.program import Program, command_of, environment
 from mtproxy.testing.wire import PeerClosed

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mtproxy.base.address import dynamic_cookie
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.testing.nameserver import NameServer
 from mtproxy.testing.program import Program
 from mtproxy.testing.waiting import wait_until

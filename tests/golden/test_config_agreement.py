@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import CommandLine
+from mtproxy.base.commandline import CommandLine
 from mtproxy.cli.check import check_configuration
 
 FOLDER = Path(__file__).parent / "agreement"

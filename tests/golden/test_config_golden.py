@@ -16,9 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.base.addresses import Address
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import Diagnostics
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import Condition, Inherited, ProxyRules, Term
-from mtproxy.base.settings import Address, CommandLine, Location, Settings
+from mtproxy.base.settings import Settings
 from mtproxy.cli.args import parse_args
 from mtproxy.config import has_listener, load
 from mtproxy.config.dump import address_text, dump

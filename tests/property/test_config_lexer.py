@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import CommandLine
 from mtproxy.config.context import Context
 from mtproxy.config.lexer import Word, from_text, to_text, tokenize
 from mtproxy.config.load import finish

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtproxy.base.settings import SampleSettings
+from mtproxy.base.log_settings import SampleSettings
 from mtproxy.log.sampling import STRATEGIES, Line, make_sampling
 from mtproxy.sync import stats
 from mtproxy.testing.threads import run_threads

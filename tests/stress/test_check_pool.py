@@ -11,15 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    CheckSettings,
-    GlobalSettings,
-    ProxySettings,
-    Settings,
-)
+from mtproxy.base.server_settings import CheckSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
 from mtproxy.cli.args import parse_args
 from mtproxy.config.load import load
 from mtproxy.proxy.backend import Backend, BackendShared

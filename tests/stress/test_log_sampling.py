@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtproxy.base.settings import LogSettings, RingSettings
+from mtproxy.base.log_settings import LogSettings, RingSettings
 from mtproxy.config.keywords_log import parse_sample
 from mtproxy.log.logger import ThreadLogs, make_logger, sampling_of
 from mtproxy.log.ring import Ring

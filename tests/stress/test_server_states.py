@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from mtproxy.base.settings import CheckSettings, ProxySettings, StateSettings
+from mtproxy.base.server_settings import CheckSettings, StateSettings
+from mtproxy.base.settings import ProxySettings
 from mtproxy.proxy.backend import BackendShared
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.states import RUNNING, STOPPED, STOPPING

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import Address, ServerSettings
+    from mtproxy.base.addresses import Address
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.proxy.server import Server
 
 #: parts of a weight; HAProxy's BE_WEIGHT_SCALE

@@ -32,7 +32,8 @@ from mtproxy.proxy.balance.ring import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import Address, ServerSettings
+    from mtproxy.base.addresses import Address
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 

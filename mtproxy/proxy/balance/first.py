@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.proxy.balance.base import Balancer, Full, HashOf, Picker
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import ServerSettings
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
 

@@ -17,8 +17,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.hashes import avalanche
-from mtproxy.base.settings import Address, AddressKind
 from mtproxy.base.xxhash import xxh32
 
 POSITION_BITS = 16

@@ -15,7 +15,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.net import connection as net
 from mtproxy.net import socks4
 from mtproxy.net.sockets import bind_source, sockaddr

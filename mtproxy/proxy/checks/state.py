@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import AddressKind
+from mtproxy.base.addresses import AddressKind
 from mtproxy.proxy.states import STOPPING
 
 if TYPE_CHECKING:

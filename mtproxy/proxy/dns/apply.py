@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.proxy import transitions
 from mtproxy.proxy.backend import NOTICE
 from mtproxy.proxy.states import HMAINT, RMAINT

@@ -17,7 +17,7 @@ from mtproxy.net.sockets import sockaddr
 from mtproxy.sched.tasklet import Tasklet
 
 if TYPE_CHECKING:
-    from mtproxy.base.settings import NameServer
+    from mtproxy.base.server_settings import NameServer
     from mtproxy.sched.context import ThreadContext
 
 #: bytes that may wait for a stream that takes none

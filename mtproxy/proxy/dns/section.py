@@ -23,7 +23,7 @@ from mtproxy.sched.tasklet import Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtproxy.base.settings import ResolversSettings
+    from mtproxy.base.server_settings import ResolversSettings
     from mtproxy.sched.context import ThreadContext
 
 #: questions that are sent in one turn: answers must not come faster than they can be read

@@ -17,7 +17,7 @@ from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.proxy.backend import NOTICE
 from mtproxy.proxy.dns import apply
 from mtproxy.proxy.dns.records import Record, Resolution, Status

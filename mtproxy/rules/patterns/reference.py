@@ -13,8 +13,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import NOWHERE
-from mtproxy.base.settings import Location
 from mtproxy.rules.patterns.entries import Entry, Index, Table
 from mtproxy.rules.patterns.index import bind_regex_test, bind_regexes, make_index
 from mtproxy.rules.patterns.methods import Key, PatternError, parse

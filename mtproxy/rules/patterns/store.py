@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mtproxy.base.files import read_whole
-from mtproxy.base.settings import Location
+from mtproxy.base.location import Location
 from mtproxy.rules.patterns.methods import PatternError
 from mtproxy.rules.patterns.reference import PatternRef
 

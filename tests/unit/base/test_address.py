@@ -14,7 +14,7 @@ from mtproxy.base.address import (
     parse_addresses,
     resolve_plainly,
 )
-from mtproxy.base.settings import AddressKind as Kind
+from mtproxy.base.addresses import AddressKind as Kind
 
 HOSTS = {
     ("both.example", socket.AF_UNSPEC): ["2001:db8::7", "192.0.2.7"],

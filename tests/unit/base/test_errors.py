@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtproxy.base.errors import Diagnostic, Diagnostics, Severity
-from mtproxy.base.settings import Location
+from mtproxy.base.location import Location
 
 PLACE = Location("haproxy.cfg", 7)
 

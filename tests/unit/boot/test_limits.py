@@ -7,16 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    GlobalSettings,
-    LogSettings,
-    ProxySettings,
-    RingSettings,
-    ServerSettings,
-    Settings,
-)
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.log_settings import LogSettings, RingSettings
+from mtproxy.base.server_settings import ServerSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
 from mtproxy.boot.limits import LimitError, fixed_descriptors, work_out
 
 

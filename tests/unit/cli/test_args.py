@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mtproxy.base.settings import CommandLine
+from mtproxy.base.commandline import CommandLine
 from mtproxy.cli.args import HELP, IGNORED, UsageError, known_options, parse_args
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import CommandLine
+from mtproxy.base.commandline import CommandLine
 from mtproxy.cli.check import check_condition, check_configuration, version_text
 
 GOOD = "defaults\n timeout client 1s\nfrontend f\n bind :80\n"

@@ -16,16 +16,10 @@ from typing import Any
 
 import pytest
 
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import (
-    Address,
-    AddressKind,
-    BindSettings,
-    CheckSettings,
-    GlobalSettings,
-    ProxySettings,
-    Settings,
-)
+from mtproxy.base.server_settings import CheckSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.commands_process import socket_text
 from mtproxy.cli.runtime import CliSession, Level

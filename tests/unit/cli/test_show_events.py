@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mtproxy.base.settings import RingSettings
+from mtproxy.base.log_settings import RingSettings
 from mtproxy.cli.commands import COMMANDS
 from mtproxy.cli.runtime import CliSession, Level, Pause
 from mtproxy.log.ring import Ring

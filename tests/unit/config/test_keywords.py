@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import Diagnostics
-from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.base.settings import Settings
 from mtproxy.config import load
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import Diagnostics
-from mtproxy.base.settings import CommandLine, Settings
+from mtproxy.base.settings import Settings
 from mtproxy.config import has_listener, load
 
 LISTEN = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mtproxy.base.commandline import CommandLine
 from mtproxy.base.errors import Diagnostics
-from mtproxy.base.settings import CommandLine
 from mtproxy.config.context import Context
 from mtproxy.config.preprocessor import MAX_NESTING
 from mtproxy.config.sections import Reader

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import AddressKind, ServerSettings, Settings
+from mtproxy.base.addresses import AddressKind
+from mtproxy.base.server_settings import ServerSettings
+from mtproxy.base.settings import Settings
 from mtproxy.config import keywords_resolvers, load
 
 HEAD = """

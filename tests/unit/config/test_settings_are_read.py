@@ -13,14 +13,22 @@ from pathlib import Path
 import pytest
 
 import mtproxy
-from mtproxy.base import settings
+from mtproxy.base import addresses, commandline, log_settings, server_settings, settings
 from mtproxy.config.keywords_options import KEYWORDS as OPTIONS
 from mtproxy.config.keywords_tune import TUNES
 from mtproxy.config.model import Support
 
 ROOT = Path(mtproxy.__file__).parent
 #: who writes settings, and who only tests
-WRITERS = ("config/", "testing/", "base/settings.py")
+WRITERS = (
+    "config/",
+    "testing/",
+    "base/addresses.py",
+    "base/commandline.py",
+    "base/log_settings.py",
+    "base/server_settings.py",
+    "base/settings.py",
+)
 
 #: read by config/ itself, without an effect (docs/configuration.md says why), or saying how a field
 #: came about
@@ -187,24 +195,24 @@ def sources() -> str:
 
 
 RECORDS = [
-    settings.Address,
-    settings.BindSettings,
-    settings.CheckSettings,
-    settings.SendProxy,
-    settings.ServerSettings,
-    settings.StateSettings,
-    settings.AgentSettings,
-    settings.ExternalSettings,
-    settings.SampleSettings,
-    settings.LogSettings,
-    settings.RingSettings,
+    addresses.Address,
+    addresses.BindSettings,
+    server_settings.CheckSettings,
+    addresses.SendProxy,
+    server_settings.ServerSettings,
+    server_settings.StateSettings,
+    server_settings.AgentSettings,
+    server_settings.ExternalSettings,
+    log_settings.SampleSettings,
+    log_settings.LogSettings,
+    log_settings.RingSettings,
     settings.Timeouts,
     settings.ForwardFor,
     settings.ProxySettings,
     settings.StatsSocket,
     settings.GlobalSettings,
     settings.Settings,
-    settings.CommandLine,
+    commandline.CommandLine,
 ]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mtproxy.base.location import Location
+from mtproxy.base.log_settings import LogSettings
 from mtproxy.base.ruleset import Format
-from mtproxy.base.settings import GlobalSettings, LogSettings, ProxySettings, Settings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
 from mtproxy.log import targets
 from mtproxy.log.logger import make_logger
 from mtproxy.rules import points

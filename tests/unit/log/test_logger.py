@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, LogSettings, RingSettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.log_settings import LogSettings, RingSettings
 from mtproxy.config.keywords_log import parse_sample
 from mtproxy.log import function, logger, syslog, targets
 from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtproxy.base.settings import RingSettings
+from mtproxy.base.log_settings import RingSettings
 from mtproxy.log.ring import OVERHEAD, Ring, RingTarget
 from mtproxy.sync import stats
 from mtproxy.sync.labels import LockLabel

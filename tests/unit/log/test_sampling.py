@@ -7,7 +7,7 @@ from collections import Counter as Tally
 
 import pytest
 
-from mtproxy.base.settings import SampleSettings
+from mtproxy.base.log_settings import SampleSettings
 from mtproxy.config.keywords_log import parse_sample
 from mtproxy.log.sampling import (
     MAX_PERIOD,

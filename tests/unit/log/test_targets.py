@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, LogSettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.log_settings import LogSettings
 from mtproxy.log import targets
 from mtproxy.testing.waiting import PATIENCE
 

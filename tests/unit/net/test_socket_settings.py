@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 from mtproxy.net.sockets import (
     FAST_OPEN,
     BindError,

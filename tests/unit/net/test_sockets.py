@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, BindSettings
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
 from mtproxy.net.sockets import (
     BindError,
     abstract_name,

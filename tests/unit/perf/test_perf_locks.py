@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import CommandLine
+from mtproxy.base.commandline import CommandLine
 from mtproxy.cli.check import check_configuration
 from mtproxy.sync import bare, profile
 from mtproxy.sync.labels import LABELS

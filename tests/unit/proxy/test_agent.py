@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, AgentSettings, ProxySettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.server_settings import AgentSettings
+from mtproxy.base.settings import ProxySettings
 from mtproxy.proxy.agent import AgentCheck, Reply, parse_reply
 from mtproxy.proxy.backend import BackendShared
 from mtproxy.proxy.server import ServerState

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, CheckSettings, ProxySettings, Timeouts
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.server_settings import CheckSettings
+from mtproxy.base.settings import ProxySettings, Timeouts
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import Check
 from mtproxy.proxy.checks.outcome import local_failure

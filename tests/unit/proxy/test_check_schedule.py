@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from mtproxy.base.settings import CheckSettings, GlobalSettings, ProxySettings
+from mtproxy.base.server_settings import CheckSettings
+from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.proxy import check as check_module
 from mtproxy.proxy.backend import Backend, BackendShared
 from mtproxy.proxy.check import Check, start_checks

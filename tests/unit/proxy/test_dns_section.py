@@ -15,7 +15,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mtproxy.base.settings import Address, AddressKind, NameServer, ResolversSettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.server_settings import NameServer, ResolversSettings
 from mtproxy.proxy.dns import section as module
 from mtproxy.proxy.dns.channel import Counters
 from mtproxy.proxy.dns.records import Status

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import CheckSettings, ProxySettings, StateSettings
+from mtproxy.base.server_settings import CheckSettings, StateSettings
+from mtproxy.base.settings import ProxySettings
 from mtproxy.proxy.backend import BackendShared
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.observe import HTTP_OK, HTTP_STS, L4_ERR, L4_OK, of_status

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mtproxy.base.settings import ResolversSettings
+from mtproxy.base.server_settings import ResolversSettings
 from mtproxy.proxy import resolver
 from mtproxy.proxy.resolver import Resolver
 

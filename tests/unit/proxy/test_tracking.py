@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from mtproxy.base.settings import CheckSettings, ProxySettings, ServerSettings, StateSettings
+from mtproxy.base.server_settings import CheckSettings, ServerSettings, StateSettings
+from mtproxy.base.settings import ProxySettings
 from mtproxy.proxy.backend import BackendShared
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.states import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtproxy.base.settings import CheckSettings
+from mtproxy.base.server_settings import CheckSettings
 from mtproxy.proxy.backend import ALERT, EMERG, NOTICE, BackendShared
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.server import ServerState

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import Rule
-from mtproxy.base.settings import GlobalSettings, Location, ProxySettings, Settings
+from mtproxy.base.settings import GlobalSettings, ProxySettings, Settings
 from mtproxy.config.keywords_rules import parse_rule
 from mtproxy.proxy.sticktable import StickTable
 from mtproxy.proxy.sticktable_layout import USES

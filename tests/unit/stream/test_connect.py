@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.base.settings import Address, AddressKind, ServerSettings, Timeouts
+from mtproxy.base.server_settings import ServerSettings
+from mtproxy.base.settings import Timeouts
 from mtproxy.net.connection import IN, OUT, Connection
 from mtproxy.net.sockets import SockAddr
 from mtproxy.proxy.server import Server

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, GlobalSettings, ProxySettings
+from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.net.sockets import FAST_OPEN
 from mtproxy.proxy.backend import Backend, BackendShared

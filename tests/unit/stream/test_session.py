@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind, BindSettings, StatsSocket
+from mtproxy.base.addresses import Address, AddressKind, BindSettings
+from mtproxy.base.settings import StatsSocket
 from mtproxy.cli.connection import CliGate, CliStarter
 from mtproxy.net.listener import Acceptor
 from mtproxy.proxy.counters import FrontendCounters

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtproxy.base.settings import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.cli.args import parse_args
 from mtproxy.config.load import load
 from mtproxy.proxy.backend import Backend, BackendShared

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mtproxy.base.errors import ConfigError
-from mtproxy.base.settings import RingSettings
+from mtproxy.base.log_settings import RingSettings
 from mtproxy.log.logger import ThreadLogs
 from mtproxy.log.ring import BUF0, Ring
 from mtproxy.testing.expressions import Evaluator

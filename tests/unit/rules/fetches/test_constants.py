@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from mtproxy.base.errors import ConfigError
+from mtproxy.base.location import Location
 from mtproxy.base.ruleset import Rule
-from mtproxy.base.settings import Location
 from mtproxy.rules.types import Binary, Ip4, Ip6, Type
 from mtproxy.testing.samples import Samples
 
