@@ -15,9 +15,10 @@ from mtproxy.base.location import Location
 from mtproxy.base.server_settings import ServerSettings
 from mtproxy.base.settings import ProxySettings
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.drafts import ProxyDraft
 from mtproxy.config.keywords_server import SERVER_OPTIONS, read_server
 from mtproxy.config.model import Statement
+from mtproxy.config.server_draft import ServerDraft
 
 #: what HAProxy takes at run time, as far as it is no TLS
 ACCEPTED = frozenset({

@@ -16,7 +16,6 @@ from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ServerDraft
 from mtproxy.config.keywords_server_state import STATE_OPTIONS
 from mtproxy.config.model import (
     BACK,
@@ -28,6 +27,7 @@ from mtproxy.config.model import (
     check_name,
 )
 from mtproxy.config.options import Option, read
+from mtproxy.config.server_draft import ServerDraft
 
 Apply = Callable[[Context, Args, ServerDraft], None]
 

@@ -11,9 +11,10 @@ from mtproxy.base.address import AddressError, Port, parse_address
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
-from mtproxy.config.drafts import ProxyDraft, ServerDraft
+from mtproxy.config.drafts import ProxyDraft
 from mtproxy.config.model import Args
 from mtproxy.config.options import Option
+from mtproxy.config.server_draft import ServerDraft
 
 StateOption = Option[ServerDraft]
 Apply = Callable[[Context, Args, ServerDraft], None]

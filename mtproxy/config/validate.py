@@ -24,13 +24,14 @@ from mtproxy.config import (
 )
 from mtproxy.config.context import Context
 from mtproxy.config.cpumap import MAX_THREADS
-from mtproxy.config.drafts import ProxyDraft, RingDraft, ServerDraft, free_numbers
+from mtproxy.config.drafts import ProxyDraft, RingDraft
 from mtproxy.config.keywords_bind import threads_of
 from mtproxy.config.keywords_capture import check_cookie_capture
 from mtproxy.config.keywords_external import check_external
 from mtproxy.config.keywords_server_state import check_tracks
 from mtproxy.config.logformats import read_formats
 from mtproxy.config.model import LISTEN
+from mtproxy.config.server_draft import ServerDraft, free_numbers
 from mtproxy.rules.places import reads_bytes
 
 #: addresses that have no port
