@@ -84,7 +84,7 @@ def find(identifier: str) -> Found:
                 return Found("\n".join(parts), True)
         raise LookupError(f"no ending {name}")
     if kind == "refused":
-        return Found(REFUSED[rest][0], True)
+        return Found(REFUSED[rest].text, True)
     return _function(identifier)
 
 
