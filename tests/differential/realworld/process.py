@@ -40,7 +40,7 @@ INDEX: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "group": ("e2e/test_public_configurations.py::test_user_and_group",),
         "stats socket": (
             "e2e/test_public_configurations.py::test_stats_socket",
-            "e2e/test_socket_options.py::test_maxconn_of_one_runtime_socket",
+            "e2e/test_socket_options.py::test_severity_of_a_runtime_socket",
         ),
         "chroot": (
             "e2e/test_public_configurations.py::test_debians_jail",

@@ -10,7 +10,7 @@ from mtproxy.boot import preload
 
 
 def test_nothing_where_files_stay_in_sight() -> None:
-    assert preload.needed(Settings()) == ()
+    assert preload.needed(Settings(GlobalSettings(), ())) == ()
 
 
 def test_whoever_leaves_takes_all_with_it() -> None:
@@ -19,7 +19,7 @@ def test_whoever_leaves_takes_all_with_it() -> None:
         GlobalSettings(user="nobody"),
         GlobalSettings(uid=65534),
     ):
-        assert "encodings.unicode_escape" in preload.needed(Settings(global_=glob))
+        assert "encodings.unicode_escape" in preload.needed(Settings(glob, ()))
 
 
 def test_every_name_is_a_module() -> None:
