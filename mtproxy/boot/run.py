@@ -19,6 +19,7 @@ from mtproxy.boot import (
     logforward,
     memory,
     notify,
+    preload,
     process,
     runtime_socket,
     stopping,
@@ -86,6 +87,10 @@ def run(settings: Settings, options: CommandLine) -> int:
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
     states = statefile.read_all(settings, partial(tell, "warning"))
+    # The files of the program itself are out of sight afterwards.
+    preload.preload(settings)
+    if not glob.tune.get("tune.lock-stats", True):
+        bare_locks.strip()
     try:
         if glob.daemon:
             process.daemonize(glob.pidfile)
@@ -101,8 +106,6 @@ def run(settings: Settings, options: CommandLine) -> int:
             process.make_dumpable(prctl)
         except process.ProcessError as e:
             tell("warning", f"[mtproxy.main()] {e}")
-    if not glob.tune.get("tune.lock-stats", True):
-        bare_locks.strip()
     if options.check_locks:
         lock_debug.enable()
     lock_stats.configure(nbthread)

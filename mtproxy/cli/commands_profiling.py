@@ -160,6 +160,14 @@ def short_time(ns: int) -> str:
 # --- profile
 
 
+def _of_proc(name: str) -> str:
+    """A file of /proc; empty where another root directory has none."""
+    try:
+        return Path("/proc", name).read_text()
+    except OSError:
+        return ""
+
+
 def _profile_status(cli: CliSession, _args: list[str]) -> Answer:
     """What `mtproxy profile` has to know to choose a sampler, `Name: value`."""
     running = cli.runtime.sampler
@@ -168,8 +176,8 @@ def _profile_status(cli: CliSession, _args: list[str]) -> Answer:
     lines = {
         "Pid": os.getpid(),
         # so that a client can tell whether a process of that number on its side is this one
-        "Start": Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19],
-        "Boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "Start": "".join(_of_proc("self/stat").rpartition(")")[2].split()[19:20]),
+        "Boot": _of_proc("sys/kernel/random/boot_id").strip(),
         "Python": sys.version.split()[0],
         "Free-threaded": int(sampler.free_threaded()),
         "GIL": int(gil is None or gil()),

@@ -30,8 +30,12 @@ def _show_libs(_cli: CliSession, _args: list[str]) -> Answer:
     """Each loaded file with its range of addresses; the program first, then by address downwards,
     as HAProxy does.
     """
+    try:
+        maps = Path("/proc/self/maps").read_text(errors="surrogateescape")
+    except OSError as error:  # another root directory has none
+        return [f"Cannot read /proc/self/maps: {error.strerror}.\n"]
     spans: dict[str, tuple[int, int]] = {}
-    for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
+    for line in maps.splitlines():
         fields = line.split(None, 5)
         if len(fields) < 6 or not fields[5].startswith("/"):
             continue

@@ -246,6 +246,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("prefer-last-server", BACK),
     _later("use-small-buffers", PROXY, "small buffers"),
     _removed("forceclose", PROXY, "use 'option httpclose'"),
+    _removed("http_proxy", PROXY, "use 'http-request do-resolve', 'set-dst' and 'set-uri'"),
     _removed("http-use-htx", PROXY, "HTX is the only representation"),
     _removed("http-tunnel", FRONT, "HTTP connections become tunnels by Upgrade or CONNECT only"),
     _removed("tcpsplice", PROXY, "use 'option splice-auto'"),

@@ -136,6 +136,17 @@ def _fullconn(ctx: Context, st: Statement) -> None:
     ctx.proxy.fullconn = integer("fullconn", st.required(1, "a number"), 0) or None
 
 
+def _bind_process(ctx: Context, st: Statement) -> None:
+    """Old grammar that HAProxy 2.6 still reads: all processes there are is process 1."""
+    for word in st.words[1:]:
+        if word not in ("all", "odd", "even", "1", "1-", "1-1"):
+            raise ConfigError(
+                f"'bind-process' : there is one process, 1 (got '{word}'); see 'nbthread'",
+                word=word,
+            )
+    ctx.warn(st.location, "'bind-process' has no effect: there is one process; see 'nbthread'")
+
+
 def _max_kept_queue(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     # -1, HAProxy's default, stands for no limit, and so does 0
@@ -249,6 +260,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("rate-limit", FRONT, _rate_limit),
     Keyword("retry-on", BACK, _retry_on),
     Keyword("backlog", FRONT, _backlog),
+    Keyword("bind-process", PROXY, _bind_process, Support.NO_EFFECT, "there is one process"),
     Keyword("id", PROXY_ONLY, _id),
     Keyword("description", PROXY_ONLY, _description),
     Keyword("disabled", PROXY, _disabled),

@@ -67,6 +67,8 @@ def find_action(reader: RuleReader, ruleset: str) -> Action:
         entry = registry.ACTIONS.get(name + "(")
         if entry is not None and ruleset in entry.sets:
             raise reader.error(f"'{name}' expects an argument in parentheses", word)
+    if entry is None and name.startswith("lua."):
+        raise reader.error(f"'{name}' : Lua is known but not supported by mtproxy yet", word)
     if entry is None or ruleset not in entry.sets:
         known = [one for one, action in registry.ACTIONS.items() if ruleset in action.sets]
         raise ConfigError(

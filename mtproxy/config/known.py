@@ -102,11 +102,35 @@ _PROXY_LATER: tuple[tuple[frozenset[str], str, str], ...] = (
     (PROXY, "compression", "compression"),
     (PROXY, "email-alert", "e-mail alerts"),
     (PROXY_ONLY, "filter", "filters"),
+    (PROXY_ONLY, "filter bwlim-in", "bandwidth limits"),
+    (PROXY_ONLY, "filter bwlim-out", "bandwidth limits"),
+    (PROXY_ONLY, "filter cache", "the HTTP cache"),
+    (PROXY_ONLY, "filter compression", "compression"),
+    (PROXY_ONLY, "filter fcgi-app", "FastCGI"),
+    (PROXY_ONLY, "filter opentracing", "OpenTracing"),
+    (PROXY_ONLY, "filter spoe", "SPOE"),
+    (PROXY_ONLY, "filter trace", "traces"),
     (PROXY, "filter-sequence", "filters"),
     (BACK_ONLY, "force-be-switch", "rules"),
     (PROXY, "guid", "GUIDs"),
     (PROXY, "quic-initial", "QUIC"),
     (BACK_ONLY, "use-fcgi-app", "FastCGI"),
+)
+
+_REPLACE = "'http-request replace-header', 'replace-path' or 'replace-uri'"
+#: the rules about headers of old: names, what takes their place today
+_HEADERS: tuple[tuple[str, str], ...] = (
+    ("reqadd", "'http-request add-header'"),
+    ("reqallow reqiallow reqpass reqipass", "'http-request allow'"),
+    ("reqdel reqidel", "'http-request del-header'"),
+    ("reqdeny reqideny", "'http-request deny'"),
+    ("reqrep reqirep", _REPLACE),
+    ("reqsetbe reqisetbe", "'use_backend'"),
+    ("reqtarpit reqitarpit", "'http-request tarpit'"),
+    ("rspadd", "'http-response add-header'"),
+    ("rspdel rspidel", "'http-response del-header'"),
+    ("rspdeny rspideny", "'http-response deny'"),
+    ("rsprep rspirep", "'http-response replace-header'"),
 )
 
 #: keywords of old grammar: sections, name, what takes their place today
@@ -116,38 +140,20 @@ _REMOVED: tuple[tuple[frozenset[str], str, str], ...] = (
     (IN_GLOBAL, "stats bind-process", "there is one process"),
     (IN_GLOBAL, "maxreqrate", "use 'maxconn'"),
     (PROXY, "appsession", "use 'cookie' or 'stick on'"),
-    (PROXY, "bind-process", "there is one process; see 'nbthread'"),
     (PROXY, "block", "use 'http-request deny'"),
     (PROXY, "clitimeout", "use 'timeout client'"),
     (PROXY, "contimeout", "use 'timeout connect'"),
+    (PROXY, "timeout clitimeout", "use 'timeout client'"),
+    (PROXY, "timeout contimeout", "use 'timeout connect'"),
+    (PROXY, "timeout srvtimeout", "use 'timeout server'"),
+    (PROXY, "redisp", "use 'option redispatch'"),
+    (PROXY, "redispatch", "use 'option redispatch'"),
+    (PROXY, "monitor-net", "use 'http-request return status 200 if { src ADDRESS }'"),
     (PROXY, "grace", "use 'hard-stop-after' in the global section"),
     (PROXY, "srvtimeout", "use 'timeout server'"),
     (PROXY, "cliexp", "use 'http-request replace-header'"),
     (PROXY, "srvexp", "use 'http-response replace-header'"),
-    *(
-        (PROXY, name, "use 'http-request' with 'deny', 'replace-header', 'set-header' and others")
-        for name in [
-            "reqadd",
-            "reqallow",
-            "reqdel",
-            "reqdeny",
-            "reqiallow",
-            "reqidel",
-            "reqideny",
-            "reqipass",
-            "reqirep",
-            "reqitarpit",
-            "reqpass",
-            "reqrep",
-            "reqsetbe",
-            "reqisetbe",
-            "reqtarpit",
-        ]
-    ),
-    *(
-        (PROXY, name, "use 'http-response' with 'deny', 'replace-header', 'set-header' and others")
-        for name in ["rspadd", "rspdel", "rspdeny", "rspidel", "rspideny", "rspirep", "rsprep"]
-    ),
+    *((PROXY, name, f"use {instead}") for names, instead in _HEADERS for name in names.split()),
 )
 
 KEYWORDS: tuple[Keyword, ...] = (

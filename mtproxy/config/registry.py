@@ -44,6 +44,7 @@ from mtproxy.config.model import (
     RING,
     USERLIST,
     Keyword,
+    Support,
 )
 
 TABLES: tuple[tuple[Keyword, ...], ...] = (
@@ -109,15 +110,20 @@ def find(section: str, words: tuple[str, ...]) -> Keyword | None:
     return room.get(words[0])
 
 
+def _today(section: str) -> list[str]:
+    """What may be written in `section`, without old grammar."""
+    return [name for name, one in _room(section).items() if one.support is not Support.REMOVED]
+
+
 def family(section: str, first: str) -> list[str]:
-    """The second words that `first` may have ("option", "timeout", "stats")."""
+    """The second words that `first` may have today ("option", "timeout", "stats")."""
     prefix = f"{first} "
-    return [name.removeprefix(prefix) for name in _room(section) if name.startswith(prefix)]
+    return [name.removeprefix(prefix) for name in _today(section) if name.startswith(prefix)]
 
 
 def first_words(section: str) -> set[str]:
-    """Every word that may begin a statement in `section`."""
-    return {name.partition(" ")[0] for name in _room(section)}
+    """Every word that may begin a statement in `section` today."""
+    return {name.partition(" ")[0] for name in _today(section)}
 
 
 def elsewhere(section: str, words: tuple[str, ...]) -> Keyword | None:

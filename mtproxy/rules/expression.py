@@ -66,6 +66,8 @@ def find_fetch(name: str, reader: RuleReader, word: str, *, acl: bool) -> Fetch:
     fetch = lookup.fetches().get(name)
     if acl and fetch is not None and fetch.acl is not None:
         fetch = lookup.fetches()[fetch.acl]
+    if fetch is None and name.startswith("lua."):
+        raise reader.error(f"fetch '{name}' : Lua is known but not supported by mtproxy yet", word)
     if fetch is None or (fetch.acl_only and not acl):
         known = [one for one, entry in lookup.fetches().items() if acl or not entry.acl_only]
         raise ConfigError(

@@ -92,11 +92,12 @@ class Program:
         debug: bool = True,
         wrapper: tuple[str, ...] = (),
         stdio: int | None = None,
+        pass_fds: tuple[int, ...] = (),
     ) -> None:
         """`config` gets a `global` section with an admin socket in front. `debug` adds -db, which
         keeps HAProxy in the foreground without a master. `wrapper` is a command that runs the
         program, e.g. `in_shell("ulimit -n 100")`. `stdio` is a descriptor that becomes its
-        stdout and stderr, which `output()` then does not see.
+        stdout and stderr, which `output()` then does not see. `pass_fds` it inherits, too.
         """
         self.program = program
         self.config = config
@@ -105,6 +106,7 @@ class Program:
         self._debug = debug
         self._wrapper = wrapper
         self._stdio = stdio
+        self._pass_fds = pass_fds
         self._process: subprocess.Popen[bytes] | None = None
         self._listeners: dict[str, tuple[str, int]] = {}
         self._dir = tempfile.TemporaryDirectory(prefix="mtp", dir="/tmp")
@@ -141,7 +143,7 @@ class Program:
                 stdout=output if self._stdio is None else self._stdio,
                 stderr=subprocess.STDOUT,
                 env=env,
-                pass_fds=[s.fileno() for s in sockets.values()],
+                pass_fds=[*self._pass_fds, *(s.fileno() for s in sockets.values())],
             )
         for sock in sockets.values():
             sock.close()

@@ -7,7 +7,6 @@ in the message, and old grammar is refused with the name of today's way.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -99,19 +98,31 @@ def test_haproxy_loads_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_words(name: str, tmp_path: Path) -> None:
-    text, word, _ = REFUSED[name]
-    code, output = _ours(text, tmp_path)
+    """One message says in which line, which thing it is, and that it is not supported."""
+    refusal = REFUSED[name]
+    code, output = _ours(refusal.text, tmp_path)
     assert code == 1
-    alerts = "\n".join(line for line in output.splitlines() if "[ALERT]" in line)
-    assert word in alerts
-    assert re.search(r"a\.cfg:\d+", alerts)
+    (alert, *more) = [line for line in output.splitlines() if "[ALERT]" in line]
+    assert f"a.cfg:{refusal.line}] : " in alert
+    assert refusal.status in alert
+    assert [word for word in refusal.words if word not in alert] == []
+    assert [line for line in more if "Fatal errors" not in line] == []
 
 
 @pytest.mark.usefixtures("haproxy")
-@pytest.mark.parametrize("name", [name for name, one in REFUSED.items() if one[2] is not None])
-def test_haproxy_says_the_same_of_old_grammar(name: str, tmp_path: Path) -> None:
-    text, _, loads = REFUSED[name]
+@pytest.mark.parametrize("name", [name for name, one in REFUSED.items() if one.loads is not None])
+def test_haproxy_loads_it_or_does_not(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.cfg"
-    path.write_text(text)
+    path.write_text(REFUSED[name].text)
     done = run_to_end([*bed.command_of("haproxy"), "-c", "-f", str(path)])
-    assert (done.returncode == 0) is loads
+    assert (done.returncode == 0) is REFUSED[name].loads
+
+
+def test_keywords_of_tls_are_counted(tmp_path: Path) -> None:
+    """A file of many TLS sites says in one list what it needs."""
+    lines = [f"bind :1844{number} ssl crt /etc/ssl/{number}.pem" for number in range(3)]
+    code, output = _ours(front(*lines, "http-request deny unless { ssl_c_used }"), tmp_path)
+    assert code == 1
+    notices = [line.partition(": config : ")[2] for line in output.splitlines() if "NOTICE" in line]
+    assert "not supported yet: 3 x ssl (lines 11, 12, 13)" in notices
+    assert "not supported yet: 3 x crt (lines 11, 12, 13)" in notices

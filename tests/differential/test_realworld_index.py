@@ -15,7 +15,7 @@ from tests.differential.realworld.refused import REFUSED
 
 _TESTS = Path(__file__).parents[1]
 #: what tests take, or do, that run both programs
-_BESIDE = ("haproxy", "proxy", "program")
+_BESIDE = {"haproxy", "proxy", "program"}
 #: texts of configurations that tests share
 _SHARED = (_TESTS.parent / "mtproxy/testing/configs.py", _TESTS / "differential/bed.py")
 
@@ -41,22 +41,40 @@ def _module(path: Path) -> ast.Module:
 
 
 def _function(identifier: str) -> Found:
-    """Raises LookupError when there is no such test function."""
+    """Its text is that of the function and of the module but for other tests. Raises LookupError
+    when there is no such test function.
+    """
     file, _, name = identifier.partition("::")
     path = _TESTS / file
     if not path.is_file():
         raise LookupError(f"no file {file}")
+    source = path.read_text(encoding="utf-8")
+    functions: dict[str, ast.FunctionDef] = {}
+    texts = [one.read_text(encoding="utf-8") for one in _SHARED]
     for node in _module(path).body:
-        if isinstance(node, ast.FunctionDef) and node.name == name and name.startswith("test_"):
-            source = path.read_text(encoding="utf-8")
-            whole = ast.unparse(node)
-            taken = {argument.arg for argument in node.args.args}
-            beside = bool(taken & set(_BESIDE)) or "haproxy" in whole
-            if "mark.only('mtproxy')" in whole:
-                beside = False
-            shared = "".join(one.read_text(encoding="utf-8") for one in _SHARED)
-            return Found(source + shared, beside)
-    raise LookupError(f"no function {name} in {file}")
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = node
+            if node.name.startswith("test_") and node.name != name:
+                continue
+            texts += [ast.unparse(decorator) for decorator in node.decorator_list]
+        texts.append(ast.get_source_segment(source, node) or "")
+    if name not in functions or not name.startswith("test_"):
+        raise LookupError(f"no function {name} in {file}")
+    whole = ast.unparse(functions[name])
+    beside = "haproxy" in whole or bool(_taken(name, functions) & _BESIDE)
+    return Found("\n".join(texts), beside and "mark.only('mtproxy')" not in whole)
+
+
+def _taken(name: str, functions: dict[str, ast.FunctionDef]) -> set[str]:
+    """The fixtures that a function takes, with those that the module's own ones take."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        one = left.pop()
+        if one not in found and one in functions:
+            left += [argument.arg for argument in functions[one].args.args]
+        found.add(one)
+    return found
 
 
 @functools.cache
@@ -84,7 +102,7 @@ def find(identifier: str) -> Found:
                 return Found("\n".join(parts), True)
         raise LookupError(f"no ending {name}")
     if kind == "refused":
-        return Found(REFUSED[rest][0], True)
+        return Found(REFUSED[rest].text, True)
     return _function(identifier)
 
 
