@@ -58,7 +58,7 @@ def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
     assert code == 1
     lines = [re.sub(r".* : config : ", "", line) for line in text.splitlines()]
     assert lines[-5:] == [
-        "not supported yet: 15 x filter (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+        "not supported yet: 15 x filter compression (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
         " and 3 more)",
         "not supported yet: 1 x ssl (line 6)",
         "not supported yet: 1 x crt (line 6)",
@@ -78,7 +78,7 @@ def test_a_summary_over_several_files_names_them(tmp_path: Path) -> None:
     output = StringIO()
     check_configuration(CommandLine(paths=(str(tmp_path),), check=True), output)
     where = f"({tmp_path}/a.cfg line 2; {tmp_path}/b.cfg line 2)"
-    assert f"not supported yet: 2 x filter {where}\n" in output.getvalue()
+    assert f"not supported yet: 2 x filter trace {where}\n" in output.getvalue()
 
 
 def test_nothing_to_listen_on_exits_with_2(tmp_path: Path) -> None:
