@@ -58,8 +58,8 @@ def test_what_is_not_supported_yet_is_summed_up(tmp_path: Path) -> None:
     assert code == 1
     lines = [re.sub(r".* : config : ", "", line) for line in text.splitlines()]
     assert lines[-5:] == [
-        "not supported yet: 15 x filter compression (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
-        " and 3 more)",
+        "not supported yet: 15 x filter compression (lines 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17"
+        ", 18 and 3 more)",
         "not supported yet: 1 x ssl (line 6)",
         "not supported yet: 1 x crt (line 6)",
         "not supported yet: 1 x log to a backend (line 8)",
