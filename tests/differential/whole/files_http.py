@@ -95,7 +95,7 @@ def _debian(stage: Stage) -> None:
     with stage.wire("web"):
         pass  # dontlognull: nothing is said of it
     one, two = stage.sites["one"], stage.sites["two"]
-    assert isinstance(one, Site) and isinstance(two, Site)  # noqa: PT018
+    assert isinstance(one, Site) and isinstance(two, Site)
     two.health = 500
     stage.status("sites", "site2", "DOWN")
     stage.ask("web", request("/d", "cookie: SERVERID=s2"))
