@@ -16,9 +16,10 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Self
 
@@ -38,24 +39,35 @@ _EVENT = re.compile(
     r"(Health check for |Server |backend |Backup Server |Proxy |\S+/\S+ changed its )"
 )
 
+#: tags are the programs' own names where a file gives none
+_OWN = re.compile(r"^(<\d+>)(?:mtproxy|haproxy): ")
+_TAG = re.compile(r"^<\d+>(?:mtproxy|haproxy|(\w+)): ")
+
 
 class Site(Server):
     """An HTTP server. Paths that begin with /health are not recorded and answered with `health`;
-    `answers` has raw answers by path. Whoever upgrades gets bytes back in capitals.
+    `answers` has raw answers by path. Whoever upgrades gets bytes back in capitals. With
+    `every_address` it listens on 127.0.0.2, too.
     """
 
-    def __init__(self, name: str, answers: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        answers: Mapping[str, bytes] | None = None,
+        *,
+        every_address: bool = False,
+    ) -> None:
         self.name = name
         self.health = 200
         self.answers = dict(answers or {})
         self.heard: list[bytes] = []
         self._guard = threading.Lock()
-        super().__init__(self._connection)
+        super().__init__(self._connection, ("0.0.0.0" if every_address else "127.0.0.1", 0))
 
     def _connection(self, wire: Wire) -> None:
         wire.sock.settimeout(None)
         while True:
-            data = b""
+            data = wire.take(len(wire.buffer))
             while not request_complete(data):
                 piece = _receive(wire)
                 if not piece:
@@ -70,7 +82,8 @@ class Site(Server):
             if b"\r\nupgrade: websocket" in data.lower():
                 wire.send(
                     b"HTTP/1.1 101 Switching Protocols\r\n"
-                    b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
+                    b"connection: Upgrade\r\nupgrade: websocket\r\n"
+                    b"sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
                 )
                 while piece := _receive(wire):
                     wire.send(piece.upper())
@@ -82,7 +95,7 @@ class Site(Server):
 
 class Talker(Server):
     """A server of lines or packets: `greeting` first, then `talk(piece)` answers each piece.
-    What `quiet` finds in a piece is a health check's and is not recorded.
+    What begins with a piece in which `quiet` finds something is a health check and not recorded.
     """
 
     def __init__(
@@ -99,10 +112,15 @@ class Talker(Server):
         wire.sock.settimeout(None)
         if self.greeting:
             wire.send(self.greeting)
+        number = -1
         while piece := _receive(wire):
-            if not self._quiet.search(piece):
+            if number >= 0 or not self._quiet.search(piece):
                 with self._guard:
-                    self.heard.append(piece)
+                    if number < 0:
+                        number = len(self.heard)
+                        self.heard.append(b"")
+                    # one record for a connection: into how many pieces bytes fall is chance
+                    self.heard[number] += piece
             wire.send(self.talk(piece))
 
 
@@ -130,11 +148,15 @@ class Whole:
     names: Mapping[Asked, list[str]] | None = None
     #: only root may start it
     root: bool = False
+    #: where the programs differ on purpose ("sessions 1"), and the reason
+    known: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a performance showed; all of it is compared."""
+    """What a performance showed; all of it is compared. Lines of the log stand by their tags: of two
+    proxies in a row either may write first.
+    """
 
     answers: list[bytes] = field(default_factory=list)
     forwarded: dict[str, list[bytes]] = field(default_factory=dict)
@@ -283,11 +305,9 @@ class Stage:
 
     def result(self) -> Seen:
         names = Names(self._ports, (re.escape(self.directory),))
-        # tags are the programs' own names where a file gives none
-        tag = re.compile(rb"^<(\d+)>(?:mtproxy|haproxy): ")
 
         def line(text: str) -> bytes:
-            found = names.log(tag.sub(rb"<\1>", text.encode()))
+            found = names.log(_OWN.sub(r"\1", text).encode())
             # whether the connection before is over yet is chance
             return re.sub(rb" A/\d+/", b" A/F/", found)
 
@@ -296,7 +316,9 @@ class Stage:
         seen.forwarded = {
             name: [names.bytes(data) for data in site.heard] for name, site in self.sites.items()
         }
-        seen.sessions = [line(text) for text in (*self._lines(events=False), *self._printed)]
+        lines = self._lines(events=False)
+        sessions = sorted(lines, key=lambda text: _TAG.match(text)[1] or "")  # type: ignore[index]
+        seen.sessions = [line(text) for text in (*sessions, *self._printed)]
         seen.events = [
             re.sub(rb"duration: \d+ms", b"duration: T", line(text))
             for text in self._lines(events=True)
@@ -312,26 +334,20 @@ def perform(program: str, whole: Whole) -> Seen:
         return stage.result()
 
 
-def differences(mine: Seen, theirs: Seen) -> list[str]:
-    """Each thing that is not the same in both, in words."""
-    found = []
+def differences(mine: Seen, theirs: Seen) -> dict[str, str]:
+    """Each thing that is not the same in both: where, and what both have there."""
+    found = {}
     for part in ("answers", "sessions", "events", "notes"):
-        found += _compare(part, getattr(mine, part), getattr(theirs, part))
+        found |= _compare(part, getattr(mine, part), getattr(theirs, part))
     for name in mine.forwarded:
-        found += _compare(f"forwarded to {name}", mine.forwarded[name], theirs.forwarded[name])
+        found |= _compare(f"forwarded to {name}", mine.forwarded[name], theirs.forwarded[name])
     return found
 
 
-def _compare(part: str, mine: list[object], theirs: list[object]) -> list[str]:
-    nothing = "<nothing>"
-    longest = max(len(mine), len(theirs))
-    pairs = zip(
-        mine + [nothing] * (longest - len(mine)),
-        theirs + [nothing] * (longest - len(theirs)),
-        strict=True,
-    )
-    return [
-        f"{part} {number}\n  mtproxy {one!r}\n  haproxy {other!r}"
+def _compare(part: str, mine: Sequence[object], theirs: Sequence[object]) -> dict[str, str]:
+    pairs = zip_longest(mine, theirs, fillvalue="<nothing>")
+    return {
+        f"{part} {number}": f"  mtproxy {one!r}\n  haproxy {other!r}"
         for number, (one, other) in enumerate(pairs)
         if one != other
-    ]
+    }
