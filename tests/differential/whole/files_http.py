@@ -286,9 +286,13 @@ def _limits(stage: Stage) -> None:
     stage.ask("web", request("/again", "x-api-key: alpha"))
     stage.ask("web", request("/free"))
     table = stage.program.cli("show table per_key")
-    for line in sorted(table.splitlines()):
-        words = [w for w in line.split() if not w.startswith(("0x", "exp="))]
-        stage.note(" ".join(words))
+    # neither where an entry is kept nor for how long says anything
+    shown = [
+        " ".join(word for word in line.split() if not word.startswith(("0x", "exp=")))
+        for line in table.splitlines()
+    ]
+    for text in sorted(shown):
+        stage.note(text)
     stage.cli("clear table per_key key alpha")
     stage.ask("web", request("/back", "x-api-key: alpha"))
     for number in range(3):
