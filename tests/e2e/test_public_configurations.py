@@ -332,6 +332,76 @@ use_backend %[path,word(1,/)] if {{ path_beg /be }}
     assert [match.string for match in found] == [name for _, _, name in asked]
 
 
+# --- pages
+
+#: what makes the proxy send the page of a status: lines of the frontend, of the backend, a request
+PAGES: dict[int, tuple[str, str, bytes]] = {
+    400: ("http-request deny deny_status 400", "", as_wire(GET)),
+    403: ("http-request deny", "", as_wire(GET)),
+    408: ("http-request deny deny_status 408", "", as_wire(GET)),
+    500: ("http-request deny deny_status 500", "", as_wire(GET)),
+    502: ("", "", as_wire("GET /reset HTTP/1.1\nhost: a")),
+    503: ("", "", as_wire(GET)),
+    504: ("", "timeout server 500ms", as_wire("GET /stall HTTP/1.1\nhost: a")),
+}
+
+
+@pytest.mark.parametrize("where", ["defaults", "frontend"])
+@pytest.mark.parametrize("status", PAGES)
+def test_error_files(proxy, origin: Origin, tmp_path: Path, status: int, where: str) -> None:
+    """A file stands for the whole answer, whatever it says (where there was a request at all; see
+    test_http_refusals for what was none).
+    """
+    path = tmp_path / "page.http"
+    path.write_bytes(
+        b"HTTP/1.0 %d Ours\r\nconnection: close\r\ncontent-type: text/html\r\n\r\nour own page"
+        % status
+    )
+    front, back, request = PAGES[status]
+    line = f"errorfile {status} {path}"
+    head = HTTP + f"    {line}\n" if where == "defaults" else HTTP
+    fe = front if where == "defaults" else f"{front}\n {line}"
+    text = http(origin.port, fe=fe, be=back, head=head)
+    if status == 503:
+        text = text.replace(f"127.0.0.1:{origin.port}", "127.0.0.1:1 disabled")
+    with proxy(text).connect() as wire:
+        wire.send(request)
+        got = wire.read_to_end()
+    assert re.match(rb"HTTP/1\.[01] %d Ours\r\n" % status, got)
+    assert got.endswith(b"\r\n\r\nour own page")
+
+
+def test_what_the_page_tells(proxy, origin: Origin) -> None:
+    """Each keyword shows, or hides, what it is about: stats enable, hide-version, show-node,
+    show-legends."""
+    lines = {
+        "plain": "stats enable\n stats uri /",
+        "version": "stats enable\n stats uri /\n stats hide-version",
+        "node": "stats enable\n stats uri /\n stats show-node",
+        "legends": "stats enable\n stats uri /\n stats show-legends",
+    }
+    text = "global\n    node machine-seven\n" + http(origin.port)
+    for name, words in lines.items():
+        text += f'frontend {name}\n    bind "fd@${{{name}}}"\n {words}\n'
+    running = proxy(text)
+    pages = {
+        name: running.connect(name).request("GET / HTTP/1.1\nhost: a").body.decode()
+        for name in lines
+    }
+    version = running.cli("show info").split("Version: ")[1].split()[0]
+    address = f"127.0.0.1:{origin.port}"
+    found = {
+        name: (version in page, "machine-seven" in page, address in page)
+        for name, page in pages.items()
+    }
+    assert found == {
+        "plain": (True, False, False),
+        "version": (False, False, False),
+        "node": (True, True, False),
+        "legends": (True, False, True),
+    }
+
+
 # --- bind
 
 

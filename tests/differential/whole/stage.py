@@ -204,7 +204,6 @@ class Stage:
             self._ports |= {
                 address[1]: f"<{name}>" for name, address in self.program._listeners.items()
             }
-            self._ports[self.program.pid] = "PID"
             self._stack = self._stack.pop_all()
         return self
 
