@@ -110,7 +110,10 @@ def confine(settings: GlobalSettings) -> None:
         if settings.user is not None:
             uid = pwd.getpwnam(settings.user).pw_uid
         if settings.chroot is not None:
-            os.chroot(settings.chroot)
+            try:
+                os.chroot(settings.chroot)
+            except OSError as e:
+                raise ProcessError(f"Cannot chroot({settings.chroot}): {e.strerror}") from e
             os.chdir("/")
         if gid is not None:
             if os.geteuid() == 0:
@@ -121,7 +124,7 @@ def confine(settings: GlobalSettings) -> None:
     except KeyError as e:
         raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
     except OSError as e:
-        raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+        raise ProcessError(f"cannot change identity: {e.strerror}") from e
 
 
 _PR_SET_DUMPABLE = 4

@@ -95,7 +95,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         if glob.daemon:
             process.daemonize(glob.pidfile)
         elif glob.pidfile:
-            process.write_pidfile(glob.pidfile, os.getpid())
+            _tell_number(glob.pidfile)
         process.confine(glob)
     except process.ProcessError as e:
         tell("alert", f"[mtproxy.main()] {e}")
@@ -155,6 +155,16 @@ def run(settings: Settings, options: CommandLine) -> int:
     finally:
         process.ignore_signals()
     return 1 if pool.failed else 0
+
+
+def _tell_number(pidfile: str) -> None:
+    """Whoever started a process in the foreground knows it (HAProxy writes no file then): failing
+    to write one is nothing to end for.
+    """
+    try:
+        process.write_pidfile(pidfile, os.getpid())
+    except process.ProcessError as e:
+        tell("warning", f"[mtproxy.main()] {e}")
 
 
 def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:
