@@ -515,7 +515,7 @@ def _proxy_source(ctx: Context, st: Statement) -> None:
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("server", BACK_ONLY, read_server, strict=True),
-    Keyword("default-server", BACK, _default_server),
+    Keyword("default-server", BACK, _default_server, strict=True),
     Keyword("source", BACK, _proxy_source),
     Keyword("server-template", BACK_ONLY, _server_template, strict=True),
 )
