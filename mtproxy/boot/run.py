@@ -95,7 +95,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         if glob.daemon:
             process.daemonize(glob.pidfile)
         elif glob.pidfile:
-            _tell_number(glob.pidfile)
+            _note_pid(glob.pidfile)
         process.confine(glob)
     except process.ProcessError as e:
         tell("alert", f"[mtproxy.main()] {e}")
@@ -157,14 +157,12 @@ def run(settings: Settings, options: CommandLine) -> int:
     return 1 if pool.failed else 0
 
 
-def _tell_number(pidfile: str) -> None:
-    """Whoever started a process in the foreground knows it (HAProxy writes no file then): failing
-    to write one is nothing to end for.
-    """
+def _note_pid(path: str) -> None:
+    """In the foreground nobody depends on the file (HAProxy does not even write it)."""
     try:
-        process.write_pidfile(pidfile, os.getpid())
+        process.write_pidfile(path, os.getpid())
     except process.ProcessError as e:
-        tell("warning", f"[mtproxy.main()] {e}")
+        tell("warning", f"[mtproxy.main()] {e}; it is not needed in the foreground")
 
 
 def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:
