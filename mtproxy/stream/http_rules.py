@@ -32,6 +32,7 @@ from mtproxy.sched.tasklet import park
 from mtproxy.stream.cookies import cacheable
 from mtproxy.stream.headadjust import odd_names, without_odd_names
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.persistence import note_refused
 from mtproxy.stream.request_body import RequestBody, wait_for_body, wait_for_more
 from mtproxy.stream.rules import Route, evaluate, run, run_content
 from mtproxy.stream.stream import Stop
@@ -242,6 +243,8 @@ class HttpRules(HttpExchange):
             raise Stop(0, "PR")
         if self.tracking is not None and (final.delayed or final.denied or final.reply.blames):
             self.tracking.count_error()
+        if final.delayed or final.denied:
+            note_refused(self)
         if final.delayed:
             self._count_denied()
             await self._tarpit(final)

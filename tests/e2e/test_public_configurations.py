@@ -148,6 +148,19 @@ def test_maxconn_of_the_process(proxy, origin: Origin) -> None:
     assert third.read_response().status == 200
 
 
+def test_a_pid_file_that_a_process_in_the_foreground_cannot_write(proxy, origin: Origin) -> None:
+    """As in containers, whose files were made for daemons."""
+    running = proxy("global\n    pidfile /nonexistent/a.pid\n" + http(origin.port))
+    assert running.connect().request(GET).status == 200
+
+
+@needs_root
+def test_a_jail_that_is_not_there(program: str) -> None:
+    with Program(program, "global\n    chroot /nonexistent/jail\n" + http(9)) as running:
+        assert running.wait_exit() == 1
+        assert "Cannot chroot(/nonexistent/jail)" in running.output()
+
+
 def test_stats_timeout(proxy) -> None:
     """A session of the runtime socket that says nothing ends."""
     running = proxy("global\n    stats timeout 1s\n" + http(9))
