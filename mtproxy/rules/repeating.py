@@ -1,9 +1,10 @@
-"""Rule sets that always make the same of the same request head: told by looking at them as data.
+"""Rules that always make the same of the same request head: told by looking at them as data.
 
-Such a rule set reads the head, constants, lists of patterns, and variables that it has set itself;
-and it changes the head and variables of the transaction, or gives a verdict. What it once made of a
-head may then be remembered (`stream.repeats`). Everything is listed by name: what is not listed is
-taken to depend on more. Pure functions over `base.ruleset`, used while threads set up.
+The first rules of a set are such as long as they read the head, constants, lists of patterns, and
+variables that they have set themselves, and change the head and variables of the transaction, or
+give a verdict. What they once made of a head may then be remembered (`stream.repeats`). Everything
+is listed by name: what is not listed is taken to depend on more. Pure functions over
+`base.ruleset`, used while threads set up.
 """
 
 from __future__ import annotations
@@ -68,10 +69,17 @@ PATTERN_CHANGES: Final = frozenset({
 _SCOPES: Final = ("txn.", "req.")
 
 
-def repeats(rules: Iterable[Rule], acls: Mapping[str, tuple[AclLine, ...]]) -> bool:
-    """Whether the rule set hangs on the request's head alone. `acls` are those of its proxy."""
+def leading(rules: Iterable[Rule], acls: Mapping[str, tuple[AclLine, ...]]) -> int:
+    """How many rules at the beginning of the set hang on the request's head alone. `acls` are those
+    of its proxy.
+    """
     variables: set[str] = set()
-    return all(_rule(rule, acls, variables) for rule in rules)
+    count = 0
+    for rule in rules:
+        if not _rule(rule, acls, variables):
+            break
+        count += 1
+    return count
 
 
 def changes_patterns(rules: ProxyRules) -> bool:

@@ -106,11 +106,15 @@ class HttpRules(HttpExchange):
                 memory = front.memory
                 if memory is None:
                     await self._request_set(front.request)
-                elif not memory.recall(self):
-                    begun = memory.begin(self)
-                    await self._request_set(front.request)
-                    if begun is not None:
-                        memory.keep(self, begun)
+                else:
+                    if not memory.recall(self):
+                        begun = memory.begin(self)
+                        await self._request_set(memory.rules)
+                        if begun is not None:
+                            memory.keep(self, begun)
+                    # a rule that is noted has let the request pass by all others
+                    if memory.rest and self.txn.rule is None:
+                        await self._request_set(memory.rest)
             if front.stats is not None and front.stats.wants(self):
                 await self._intercepted(front.stats)
             if self.conf.restrict:

@@ -1,16 +1,16 @@
-"""What a rule set made of a request head, remembered for the next request with this head.
+"""What the first rules of a set made of a request head, remembered for the next request with it.
 
 Clients repeat themselves: a head that a thread has seen before is one object (`http.cache`), and
-what rules make of it is the same again where they read nothing else (`rules.repeating`) and no list
-of patterns has changed meanwhile. The outcome is kept with the head, from its second pass on; rule
-sets that end with a verdict run each time. Owner thread only, like the heads.
+what rules make of it is the same again as long as they read nothing else (`rules.repeating`) and no
+list of patterns has changed meanwhile. The outcome is kept with the head, from its second pass on;
+rules that refuse or answer run each time. Owner thread only, like the heads.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtproxy.rules.repeating import changes_patterns, repeats
+from mtproxy.rules.repeating import changes_patterns, leading
 from mtproxy.rules.variables import limited
 
 if TYPE_CHECKING:
@@ -42,11 +42,15 @@ class Outcome:
 
 
 class Memory:
-    """The memory of one rule set on one thread."""
+    """The memory of one rule set on one thread: of `rules`, behind which `rest` runs each time."""
 
-    __slots__ = ("changes",)
+    __slots__ = ("changes", "rest", "rules")
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(
+        self, rules: Sequence[BuiltRule], rest: Sequence[BuiltRule], changes: Changes
+    ) -> None:
+        self.rules = rules
+        self.rest = rest
         self.changes = changes
 
     def recall(self, view: View) -> bool:
@@ -96,16 +100,18 @@ class Memory:
 
 
 def build_memory(built: Sequence[BuiltRule], build: Build, content: bool) -> Memory | None:
-    """The memory of a frontend's http-request rules; None where they may make something else of the
-    same head. `content`: rules about content run before them, and may set variables.
+    """The memory of a frontend's http-request rules; None where the first of them may make
+    something else of the same head. `content`: rules about content run before them.
     """
     settings = build.shared.settings
     if (
         not built
         or content
         or limited(settings.global_.tune)
-        or not repeats([rule.rule for rule in built], build.acls)
         or any(changes_patterns(proxy.rules) for proxy in settings.proxies)
     ):
         return None
-    return Memory(build.shared.patterns.changes)
+    count = leading([rule.rule for rule in built], build.acls)
+    if not count:
+        return None
+    return Memory(built[:count], built[count:], build.shared.patterns.changes)

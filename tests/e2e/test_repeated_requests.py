@@ -48,6 +48,8 @@ RULES = {
     "http-request set-header X-B %[req.hdr(x-b)]",
     "and the backend's": f"http-request set-var(txn.v) hdr(host)\n"
     f"use_backend be if {{ var(txn.v) -m found }}\n{SHOWS}",
+    "the rest": "http-request set-header X-A 1\nhttp-request allow if { path_end more }\n"
+    "http-request set-header X-P %[src]\nhttp-request set-header X-A 2 if { method POST }",
     # what hangs on more than the head
     "the connection": "http-request set-header X-P %[src]",
     "sessions": f"http-request set-var(sess.n) int(1),add(sess.n) if {{ always_false }}\n{SHOWS}",

@@ -87,4 +87,8 @@ frontend f
     settings, messages = load([str(path)])
     assert settings is not None, list(messages)
     proxy = settings.proxies[0]
-    assert repeating.repeats(proxy.rules.sets["http-request"], proxy.rules.acls) is expected
+    every = proxy.rules.sets["http-request"]
+    count = repeating.leading(every, proxy.rules.acls)
+    assert (count == len(every)) is expected
+    if not expected:
+        assert count == 0
