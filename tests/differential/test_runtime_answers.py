@@ -252,9 +252,11 @@ def words(answer: bytes) -> bytes:
     answer = re.sub(rb"\b(?:0\.\d\.\d|2\.6\.\d+-\S+)$", b"VERSION", answer, flags=re.MULTILINE)
     # lists of commands
     answer = re.sub(rb"(?m)^  [a-z@][^\n]*: [^\n]*\n", b"", answer)
-    # reports: their first line says which one it is
+    # reports: how they begin says which one it is; inside, HAProxy's may have empty lines, too
     for head in REPORTS:
-        answer = re.sub(rb"(?ms)^" + head + rb"[^\n]*\n.*?(?=^$)", head + b"\n", answer)
+        answer = re.sub(
+            rb"(?ms)^" + head + rb".*\Z", b"REPORT " + head.replace(b"\\", b"") + b"\n", answer
+        )
     answer = re.sub(rb"(?m)^(\[6\]: )?PTR-PTR [^\n]*\n", rb"\1", answer)
     # HAProxy ends some messages with one newline instead of two
     return re.sub(rb"\n+\Z", b"\n", answer)
