@@ -103,9 +103,18 @@ class HttpRules(HttpExchange):
             if self.tracking is not None:
                 self.tracking.count_request()
             if front.request:
-                verdict = evaluate(front.request, self)
-                if verdict is not None:
-                    await self._request_verdict(front.request, verdict)
+                memory = front.memory
+                if memory is None:
+                    await self._request_set(front.request)
+                else:
+                    if not memory.recall(self):
+                        begun = memory.begin(self)
+                        await self._request_set(memory.rules)
+                        if begun is not None:
+                            memory.keep(self, begun)
+                    # a rule that is noted has let the request pass by all others
+                    if memory.rest and self.txn.rule is None:
+                        await self._request_set(memory.rest)
             if front.stats is not None and front.stats.wants(self):
                 await self._intercepted(front.stats)
             if self.conf.restrict:
