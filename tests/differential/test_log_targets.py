@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import socket
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import zip_longest
@@ -196,11 +197,14 @@ def alike(mine: bytes, theirs: bytes, digits: int) -> bool:
     ["", "    log-send-hostname some.where\n    log-tag everywhere\n"],
     ids=["plain", "hostname and tag"],
 )
-def test_every_format_at_every_sink(haproxy: str, tmp_path: Path, head: str) -> None:
-    folders = [tmp_path / "mine", tmp_path / "theirs"]
-    for folder in folders:
-        folder.mkdir()
-    with ThreadPoolExecutor(2) as pool:
+def test_every_format_at_every_sink(haproxy: str, head: str) -> None:
+    with ExitStack() as stack:
+        # not pytest's: a path to a UNIX socket may have 107 bytes
+        folders = [
+            Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mtl", dir="/tmp")))
+            for _ in range(2)
+        ]
+        pool = stack.enter_context(ThreadPoolExecutor(2))
         (mine, pid), (theirs, other) = pool.map(
             collected, ("mtproxy", "haproxy"), (head, head), folders
         )

@@ -10,7 +10,10 @@ INDEX: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "e2e/test_servers.py::test_check_up",
             "e2e/test_servers.py::test_check_down_and_up_again",
         ),
-        "inter": ("e2e/test_servers.py::test_check_down_and_up_again",),
+        "inter": (
+            "e2e/test_public_configurations.py::test_inter",
+            "e2e/test_servers.py::test_check_down_and_up_again",
+        ),
         "fall": ("e2e/test_check_scripts.py::test_the_states_of_a_server",),
         "rise": ("e2e/test_check_scripts.py::test_the_states_of_a_server",),
         "maxconn": ("e2e/test_queues.py::test_one_at_a_time_in_order", "cases/queueing/two places"),
@@ -61,7 +64,11 @@ INDEX: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "e2e/test_servers.py::test_leastconn_with_weights",
             "differential/test_balance_walks.py::test_servers_are_chosen_as_in_haproxy",
         ),
-        "source": ("cases/servers/balance source", "whole/web sockets beside pages"),
+        "source": (
+            "e2e/test_public_configurations.py::test_balance_source",
+            "cases/servers/balance source",
+            "whole/web sockets beside pages",
+        ),
     },
     "option": {
         "tcplog": ("e2e/test_logs.py::test_tcplog", "cases/options/tcplog"),
