@@ -36,7 +36,7 @@ from tests.differential.wire import Client, request_complete
 _ANSWER = 60.0
 #: lines of the log that are about servers, not sessions
 _EVENT = re.compile(
-    r"(Health check for |Server |backend |Backup Server |[Pp]roxy |\S+/\S+ changed its )"
+    r"(Health check for |Agent check for |Server |backend |Backup Server |[Pp]roxy |\S+/\S+ changed its )"
 )
 
 #: tags are the programs' own names where a file gives none
