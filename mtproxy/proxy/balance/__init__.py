@@ -47,7 +47,7 @@ def make_balancer(settings: ProxySettings, lock: Lock) -> Balancer:
     params = settings.balance_params
     name = settings.balance
     if name == "roundrobin":
-        return RoundRobin(lock, size)
+        return RoundRobin(lock, size, [i for i, server in enumerate(servers) if server.backup])
     if name == "leastconn":
         return LeastConn(lock, size)
     asks_always = name in ("url_param", "rdp-cookie")

@@ -1,174 +1,400 @@
 """WeightedOrder: in which order weighted round robin serves a set of servers. Pure; no lock.
 
-The order is HAProxy's, verified against the program. Time is counted in picks. A server of weight w
-among a total of W comes back W/w picks after its last turn (whole picks; the remainders add up).
-A pick goes to the server that is due first; if none is due yet, to the heaviest one that has not
-had its first turn. Among servers due at the same pick, the one with the smallest value of remainder
-minus weight goes first, then the one that was queued first.
+The order is HAProxy's, verified against the program, also while weights change, servers come and
+go, or are passed over. Time is counted in picks. A server of weight w among a total of W comes back
+W/w picks after its last turn (whole picks; the remainders add up). A pick goes to the server that
+is due first; if none is due yet, to the heaviest one that has not had its first turn. Among servers
+due at the same pick, the one with the smallest value of remainder minus weight goes first, then the
+one that was queued first.
 
-Each server gets its exact share in each cycle of W/gcd picks, once the order repeats itself. Mostly
-it does so from the first pick, otherwise from the second cycle or so: weights 3, 3, 2 give 4, 3, 1
-in the first eight picks and 3, 3, 2 in later ones, here as in HAProxy. (HAProxy breaks its order
-every 16 W picks and begins with its heaviest servers again; here it goes on.)
+Time is cut into windows of W picks. Who is due behind the next window waits aside, by weight; when
+nobody is left, those who wait aside begin a new window as if they were new. A server that comes
+back is due when the window ends, sooner the heavier it is; one whose weight changes keeps its last
+turn and moves its next one, but not to later.
 
-A cycle of at most CYCLE_MAX picks is kept once it was seen to repeat; to continue it costs nothing.
-Longer ones (2,000 servers whose weights share no divisor) are computed as they go, one logarithmic
-step per pick, so that memory stays in proportion to the number of servers.
+To compute a pick is one step in a sorted list. Windows are computed ahead in blocks; when something
+changes while turns of the last block are left, `back` recomputes that block up to the turn used
+last. Where windows repeat themselves and are short they are kept, and cost nothing from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappush, heapreplace
-from math import gcd
+from bisect import bisect_left, insort
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-#: the longest cycle that is kept, in picks
-CYCLE_MAX = 1 << 16
+#: the longest window that is kept, in picks (it is what `back` may have to compute again)
+CYCLE_MAX = 1 << 13
 
 #: about how many picks `block` returns
 BLOCK = 128
 
-#: cycles compared before the search for a repetition is given up (the second one always repeated
-#: in thousands of random cases)
-TRIALS = 4
+#: places of servers: not usable, before their first turn, due in this window, aside until the next
+_NOWHERE: Final = 0
+_NEW: Final = 1
+_DUE: Final = 2
+_ASIDE: Final = 3
 
-#: the unit of `waits`: one whole interval W/w of a server
-INTERVAL = 1 << 20
+_HEAVIEST: Final = 256 * 16
+#: what times and remainders weigh in the order of servers that are due
+_PART: Final = 16
+_STEP: Final = 257
+_WORD: Final = 0xFFFFFFFF
+
+#: what a server is sorted by: its time or its weight, the order of queueing, its position
+type _Entry = tuple[int, int, int]
 
 
 class WeightedOrder:
     """An endless order of positions. The caller serializes all calls.
 
-    `weights` are 0..256 by position; 0 means that the position never comes. `waits` says for
-    servers that had turns in an earlier order how long each still waits (see `waits()`); the
-    others are taken as new.
+    `weights` are 0..4096 by position; 0 means that the position does not come.
     """
 
     __slots__ = (
-        "_cursor",
+        "_aside",
         "_cycle",
-        "_fresh",
-        "_heap",
-        "_length",
+        "_due",
+        "_entry",
+        "_last",
+        "_made",
+        "_new",
+        "_next",
         "_now",
+        "_place",
         "_record",
+        "_rest",
+        "_saved",
         "_seq",
-        "_start",
+        "_served",
         "_total",
-        "_trials",
-        "_weights",
+        "_window",
+        "weights",
     )
 
-    def __init__(self, weights: Sequence[int], waits: Mapping[int, int] | None = None) -> None:
-        self._weights = weights
-        self._total = total = sum(weights)
-        self._now = 0
+    def __init__(self, weights: Sequence[int]) -> None:
+        self.weights = list(weights)
+        size = len(weights)
+        self._total = self._window = self._now = sum(weights)
         self._seq = 0
-        #: (pick at which it is due, remainder - weight, order of queueing, position)
-        self._heap: list[tuple[int, int, int, int]] = []
-        known = waits or {}
-        for position in sorted(known, key=known.__getitem__):
-            if weight := weights[position]:
-                due = known[position] * total // (weight * INTERVAL)
-                self._heap.append((due, -weight, self._seq, position))
-                self._seq += 1
-        heapify(self._heap)
-        #: servers before their first turn; the next one last
-        self._fresh = [i for i, weight in enumerate(weights) if weight and i not in known]
-        self._fresh.sort(key=lambda i: (-weights[i], i), reverse=True)
-        #: picks per cycle; 0 when there is nothing to pick
-        self._length = total // gcd(*weights) if total else 0
+        self._new: list[_Entry] = []
+        self._due: list[_Entry] = []
+        self._aside: list[_Entry] = []
+        self._place = [_NOWHERE] * size
+        self._entry: list[_Entry] = [(0, 0, 0)] * size
+        #: by position: the pick at which it is due, that of its last turn, remainders so far
+        self._next = [0] * size
+        self._last = [0] * size
+        self._rest = [0] * size
+        for position, weight in enumerate(weights):
+            if weight:
+                self._queue_by_weight(position, _NEW)
+        #: picks since the window began, and who was new then; None: not to be kept
+        self._record: list[int] | None = None
         self._cycle: list[int] | None = None
-        self._cursor = 0
-        self._record: list[int] = []
-        self._trials = TRIALS if self._length <= CYCLE_MAX else 0
-        self._start: list[tuple[int, int, int]] | None = None
+        #: how many picks of the cycle have been served
+        self._served = 0
+        #: the state before the last block, and how many picks that had
+        self._saved: tuple[object, ...] | None = None
+        self._made = 0
+
+    def resize(self, size: int) -> None:
+        """Have room for more positions, without weights."""
+        more = size - len(self.weights)
+        self.weights += [0] * more
+        self._place += [_NOWHERE] * more
+        self._entry += [(0, 0, 0)] * more
+        self._next += [0] * more
+        self._last += [0] * more
+        self._rest += [0] * more
 
     def block(self) -> Sequence[int]:
         """The next picks, about BLOCK of them; empty if no server has a weight."""
-        cycle = self._cycle
-        if cycle is not None:
-            if self._length <= BLOCK:
-                return cycle * (BLOCK // self._length)
-            start = self._cursor
-            self._cursor = end = min(start + BLOCK, self._length)
-            if end == self._length:
-                self._cursor = 0
-            return cycle[start:end]
         if not self._total:
             return ()
-        if not self._trials:
-            return self._compute(BLOCK)
-        record = self._record
-        if self._start is None:
-            self._start = self._state()
-        picks = self._compute(min(BLOCK, self._length - len(record)))
-        record += picks
-        if len(record) == self._length:
-            self._record = []
-            state = self._state()
-            if state == self._start:
-                self._cycle = record
+        cycle = self._cycle
+        if cycle is not None:
+            start = self._served
+            if len(cycle) <= BLOCK:
+                self._made = BLOCK // len(cycle) * len(cycle)
+                return cycle * (BLOCK // len(cycle))
+            end = min(start + BLOCK, len(cycle))
+            self._served = end % len(cycle)
+            self._made = end - start
+            return cycle[start:end]
+        self._saved = self._state()
+        picks = self._compute(BLOCK)
+        self._made = len(picks)
+        # none where the window that has just ended is the last one again
+        return picks or self.block()
+
+    def back(self, unused: int) -> None:
+        """The last `unused` picks of the last block have not been made."""
+        cycle = self._cycle
+        if cycle is not None:
+            # the state is that of the beginning of a cycle
+            self._again((self._served - unused) % len(cycle))
+        elif unused:
+            assert self._saved is not None
+            self._restore(self._saved)
+            self._again(self._made - unused)
+        self._record = self._saved = None
+        self._made = 0
+
+    def _again(self, count: int) -> None:
+        """Makes picks that were made before."""
+        self._cycle = self._record = None
+        while count:
+            count -= len(self._compute(count))
+            self._cycle = None
+
+    def change(self, weights: Mapping[int, int]) -> None:
+        """Change weights. What `block` gave last must have been used, or given `back`."""
+        self._record = None
+        for position, weight in weights.items():
+            old = self.weights[position]
+            if weight == old:
+                continue
+            self._total += weight - old
+            self.weights[position] = weight
+            if not weight:
+                self._leave(position)
+                self._place[position] = _NOWHERE
+            elif not old:
+                self._come(position, weight)
             else:
-                self._start = state
-                self._trials -= 1
-        return picks
+                self._move(position, weight)
 
-    def waits(self, pending: Sequence[int]) -> dict[int, int]:
-        """How long each server still waits for its turn, in 1/INTERVAL of its own interval W/w.
-
-        `pending` are those last picks of `block` which nobody has used: they count as not made.
-        Servers that have not had their first turn are left out.
+    def pick(self, refused: Callable[[int], bool], avoid: int = -1) -> int:
+        """The next position that is not `refused`, and not `avoid` unless it is the last one; -1:
+        none. Those passed over count as served, and come back in their turn. As for `change`.
         """
-        first: dict[int, int] = {}
-        for wait, position in enumerate(pending):
-            first.setdefault(position, wait)
-        if self._cycle is not None:
-            missing = len(self._heap) - len(first)
-            for wait in range(self._length):
-                if not missing:
+        if not self._total:
+            return -1
+        self._record = None
+        switched = False
+        avoided = chosen = -1
+        passed: list[int] = []
+        while True:
+            if not self._window:
+                self._now = self._window = self._total
+            position = self._first()
+            if position < 0:
+                if switched:
+                    chosen = avoided
                     break
-                position = self._cycle[(self._cursor + wait) % self._length]
-                if position not in first:
-                    first[position] = len(pending) + wait
-                    missing -= 1
-        else:
-            for due, _, _, position in self._heap:
-                first.setdefault(position, len(pending) + max(0, due - self._now))
-        weights, total = self._weights, self._total
-        return {
-            position: min(INTERVAL, wait * weights[position] * INTERVAL // total)
-            for position, wait in first.items()
-        }
+                switched = True
+                self._switch()
+                continue
+            self._turn(position)
+            if not refused(position):
+                if position != avoid or avoided >= 0:
+                    chosen = position
+                    break
+                avoided = position
+            passed.append(position)
+        if chosen >= 0:
+            self._queue(chosen)
+        for position in reversed(passed):
+            if position == chosen:
+                continue
+            if switched:
+                # their places are lost, only weights matter
+                self._queue_by_weight(position, _NEW)
+            else:
+                self._queue(position)
+        return chosen
 
     def _compute(self, count: int) -> list[int]:
-        """Make `count` picks."""
-        heap, fresh, weights, total = self._heap, self._fresh, self._weights, self._total
-        end, seq = self._now + count, self._seq
-        picks = []
-        for now in range(self._now, end):
-            if heap and (not fresh or heap[0][0] <= now):
-                due, rest, _, position = heap[0]
+        """Make `count` picks, or as many as there are until the order is known to repeat."""
+        picks: list[int] = []
+        if not self._window:
+            self._now = self._window = self._total
+        due, weights, total, window = self._due, self.weights, self._total, self._window
+        after, last, rests, entries = self._next, self._last, self._rest, self._entry
+        behind = min(2 * window, window + total)
+        while len(picks) < count:
+            # the most common case without calls: who is due first, and again in this window
+            if due and after[position := due[0][2]] <= self._now:
                 weight = weights[position]
-                due += total // weight
-                rest += total % weight
-                if rest >= 0:
+                before = after[position]
+                when = before + total // weight
+                rest = rests[position] + total % weight
+                if rest >= weight:
                     rest -= weight
-                    due += 1
-                heapreplace(heap, (due, rest, seq, position))
+                    when += 1
+                if when < behind and before:
+                    del due[0]
+                    last[position] = before
+                    after[position] = when
+                    rests[position] = rest
+                    self._now += 1
+                    self._seq += 1
+                    entry = (
+                        _STEP * when + (_HEAVIEST + rest - weight) // _PART,
+                        self._seq,
+                        position,
+                    )
+                    entries[position] = entry
+                    insort(due, entry)
+                else:
+                    self._turn(position)
+                    self._queue(position)
             else:
-                position = fresh.pop()
-                weight = weights[position]
-                # the remainder is below the weight: no carry in a first turn
-                heappush(heap, (now + total // weight, total % weight - weight, seq, position))
-            seq += 1
+                position = self._first()
+                if position < 0:
+                    if self._switch():
+                        break
+                    window = self._window
+                    behind = min(2 * window, window + total)
+                    continue
+                self._turn(position)
+                self._queue(position)
             picks.append(position)
-        self._now, self._seq = end, seq
+            record = self._record
+            if record is not None:
+                record.append(position)
+                if len(record) > CYCLE_MAX + len(self._place):
+                    self._record = None
         return picks
 
-    def _state(self) -> list[tuple[int, int, int]] | None:
-        """All that the future picks depend on; None while some servers have not had a turn."""
-        if self._fresh:
-            return None
-        now = self._now
-        return [(due - now, rest, position) for due, rest, _, position in sorted(self._heap)]
+    def _first(self) -> int:
+        """Whose turn is now; -1: nobody's in this window."""
+        due = self._due
+        position = -1
+        if due:
+            position = due[0][2]
+            if self._next[position] <= self._now:
+                return position
+        if self._new:
+            position = self._new[0][2]
+            self._next[position] = self._rest[position] = 0
+        return position
+
+    def _turn(self, position: int) -> None:
+        """Gives the turn: the server's next one is known, and it stands in no queue."""
+        weight = self.weights[position]
+        last = self._next[position] or self._now
+        self._last[position] = last
+        due = last + self._total // weight
+        rest = self._rest[position] + self._total % weight
+        if rest >= weight:
+            rest -= weight
+            due += 1
+        self._next[position] = due
+        self._rest[position] = rest
+        self._leave(position)
+        self._now += 1
+
+    def _switch(self) -> bool:
+        """Begins a window. Whether it is the last one again: it is kept then."""
+        self._new, self._aside = self._aside, self._new
+        place = self._place
+        for _, _, position in self._new:
+            place[position] = _NEW
+        self._window = self._now = self._total
+        positions = [position for _, _, position in self._new]
+        size = len(positions)
+        record = self._record
+        if record and not self._due and record[:size] == positions and len(record) > size:
+            self._cycle = record[size:]
+            self._served = 0
+            self._record = None
+            return True
+        self._record = positions if self._total <= CYCLE_MAX and not self._due else None
+        return False
+
+    def _queue(self, position: int) -> None:
+        """Behind the window it waits aside."""
+        due, window = self._next[position], self._window
+        if due >= 2 * window or due >= window + self._total:
+            self._next[position] = (due - window) & _WORD
+            self._queue_by_weight(position, _ASIDE)
+            return
+        part = (_HEAVIEST + self._rest[position] - self.weights[position]) // _PART
+        self._seq += 1
+        entry = (_STEP * due + part, self._seq, position)
+        self._entry[position] = entry
+        self._place[position] = _DUE
+        insort(self._due, entry)
+
+    def _queue_by_weight(self, position: int, place: int) -> None:
+        self._seq += 1
+        entry = (-self.weights[position], self._seq, position)
+        self._entry[position] = entry
+        self._place[position] = place
+        insort(self._new if place == _NEW else self._aside, entry)
+
+    def _leave(self, position: int) -> None:
+        """Takes it out of the queue where it stands."""
+        place = self._place[position]
+        queue = self._new if place == _NEW else self._due if place == _DUE else self._aside
+        entry = self._entry[position]
+        at = bisect_left(queue, entry)
+        assert queue[at] == entry
+        del queue[at]
+
+    def _come(self, position: int, weight: int) -> None:
+        """A server becomes usable."""
+        wait = (self._total + self._window - self._now) & _WORD
+        self._next[position] = (self._now + wait // weight) & _WORD
+        self._queue(position)
+
+    def _move(self, position: int, weight: int) -> None:
+        """The weight of a usable server has changed."""
+        self._leave(position)
+        place = self._place[position]
+        if place == _NEW:
+            self._queue_by_weight(position, _NEW)
+            return
+        before = self._next[position]
+        if place == _ASIDE:
+            before += self._window
+        step = self._total // weight
+        due = min(self._last[position] + step, before)
+        if due < self._now + 2:
+            due = self._now + step
+        self._next[position] = due
+        self._rest[position] = 0
+        self._queue(position)
+
+    def _state(self) -> tuple[object, ...]:
+        return (
+            self._now,
+            self._window,
+            self._seq,
+            self._new.copy(),
+            self._due.copy(),
+            self._aside.copy(),
+            self._place.copy(),
+            self._entry.copy(),
+            self._next.copy(),
+            self._last.copy(),
+            self._rest.copy(),
+        )
+
+    def _restore(self, state: tuple[object, ...]) -> None:
+        (
+            self._now,
+            self._window,
+            self._seq,
+            self._new,
+            self._due,
+            self._aside,
+            self._place,
+            self._entry,
+            self._next,
+            self._last,
+            self._rest,
+        ) = state  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        assert self._total == sum(self.weights)
+        queues = {_NEW: self._new, _DUE: self._due, _ASIDE: self._aside}
+        for place, queue in queues.items():
+            assert queue == sorted(queue)
+            for entry in queue:
+                assert self._entry[entry[2]] == entry
+                assert self._place[entry[2]] == place
+        queued = sorted(entry[2] for queue in queues.values() for entry in queue)
+        assert queued == [position for position, weight in enumerate(self.weights) if weight]

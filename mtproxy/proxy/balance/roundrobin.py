@@ -3,9 +3,11 @@
 The coming turns stand in one shared deque. To pick is to pop from its left end, which is atomic and
 needs no lock, so that all threads together follow one order, each turn used once. The thread
 that finds the deque empty refills it from the WeightedOrder under the LBPRM lock, about BLOCK turns
-at a time. A change of weights empties the deque, also under the lock: what was left in it counts
-as not picked, and every server keeps its waiting time in the new order, so that frequent
-changes do not favour anybody.
+at a time. A change of weights empties the deque, also under the lock, and what was left in it
+counts as not picked; so does a pick that has to pass over servers (which are full, or have just
+failed): it is made from the order itself.
+
+Backup servers have an order of their own, which stands still while an active server works.
 
 Writes to everything but the left end of the deque: LBPRM lock.
 """
@@ -13,52 +15,89 @@ Writes to everything but the left end of the deque: LBPRM lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.proxy.balance.base import HEAVIEST, Balancer, Full, HashOf, Picker
 from mtproxy.proxy.balance.order import WeightedOrder
 
 if TYPE_CHECKING:
+    from mtproxy.base.server_settings import ServerSettings
     from mtproxy.proxy.server import Server
     from mtproxy.sync.locks import Lock
+
+
+def _none(_: int) -> bool:
+    """What refuses no server."""
+    return False
 
 
 class RoundRobin(Balancer):
     """The algorithm at work in one backend. See the module."""
 
-    __slots__ = ("_lock", "_order", "_stale", "_turns", "_waits", "_weights")
+    __slots__ = ("_active", "_backups", "_lock", "_order", "_reserve", "_turns", "_weights")
 
-    def __init__(self, lock: Lock, size: int) -> None:
+    def __init__(self, lock: Lock, size: int, backups: Collection[int] = ()) -> None:
         self._lock = lock
         self._weights = [0] * size
+        self._backups = set(backups)
         self._turns: deque[int] = deque()
+        #: the orders of active and of backup servers; None before the first one has a weight
+        self._active: WeightedOrder | None = None
+        self._reserve: WeightedOrder | None = None
+        #: the one that turns are taken from
         self._order = WeightedOrder(self._weights)
-        #: the weights have changed since `_order` was made; `_waits` is what to carry over
-        self._stale = False
-        self._waits: dict[int, int] = {}
 
     def update(self, weights: Mapping[int, int]) -> None:
-        pending = []
+        mine = self._weights
+        if all(mine[position] == weight for position, weight in weights.items()):
+            return
+        self._withdraw()
+        for position, weight in weights.items():
+            mine[position] = weight
+        backups = self._backups
+        active = [0 if i in backups else weight for i, weight in enumerate(mine)]
+        self._active = order = self._changed(self._active, active)
+        if not any(active):
+            # the weights of backup servers are told while no active server works
+            reserve = [weight if i in backups else 0 for i, weight in enumerate(mine)]
+            self._reserve = self._changed(self._reserve, reserve)
+            order = self._reserve or order
+        self._order = order or self._order
+
+    @staticmethod
+    def _changed(order: WeightedOrder | None, weights: list[int]) -> WeightedOrder | None:
+        if order is None:
+            return WeightedOrder(weights) if any(weights) else None
+        old = order.weights
+        order.change({i: weight for i, weight in enumerate(weights) if weight != old[i]})
+        return order
+
+    def _withdraw(self) -> None:
+        """Takes back all turns that nobody has used."""
+        unused = 0
         popleft = self._turns.popleft
         try:
             while True:
                 # one at a time: other threads go on picking, and each turn is used once
-                pending.append(popleft())
+                popleft()
+                unused += 1
         except IndexError:
             pass
-        if not self._stale:
-            self._waits = self._order.waits(pending)
-            # the order reads the list it was given: change a copy. It is made at the next pick, so
-            # that many changes in a row cost one new order.
-            self._weights = self._weights.copy()
-            self._stale = True
-        for position, weight in weights.items():
-            self._weights[position] = weight
+        self._order.back(unused)
+
+    def put(self, position: int, settings: ServerSettings) -> None:
+        if settings.backup:
+            self._backups.add(position)
+        else:
+            self._backups.discard(position)
 
     def resize(self, size: int) -> None:
-        # a copy: the order reads the list that it was given
-        self._weights = self._weights + [0] * (size - len(self._weights))
+        self._withdraw()
+        self._weights += [0] * (size - len(self._weights))
+        for order in {self._active, self._reserve, self._order}:
+            if order is not None:
+                order.resize(size)
 
     def picker(
         self,
@@ -70,11 +109,21 @@ class RoundRobin(Balancer):
         popleft = self._turns.popleft
         mine = tuple(servers)
 
-        def pick_with_room(stream: Any, avoid: Server | None = None) -> Server | None:
+        def refused(position: int) -> bool:
             assert full is not None
-            server = self._next_with_room(mine, avoid, full, tid)
-            if server is not None:
-                server.counters.conn_cur += 1
+            return full(mine[position])
+
+        def pick_with_room(stream: Any, avoid: Server | None = None) -> Server | None:
+            self._lock.take(tid)
+            try:
+                self._withdraw()
+                position = self._order.pick(refused, -1 if avoid is None else avoid.position)
+            finally:
+                self._lock.drop(tid)
+            if position < 0:
+                return None
+            server = mine[position]
+            server.counters.conn_cur += 1
             return server
 
         if full is not None:
@@ -102,44 +151,10 @@ class RoundRobin(Balancer):
         """The next turn that is not of `avoid` unless that is the only server; -1: no server."""
         self._lock.take(tid)
         try:
-            position = self._turn()
-            if position == avoid and sum(map(bool, self._weights)) > 1:
-                skipped = 0
-                while position == avoid:
-                    skipped += 1
-                    position = self._turn()
-                # the turns of the avoided server are only delayed: its share stays exact
-                self._turns.extendleft([avoid] * skipped)
-            return position
-        finally:
-            self._lock.drop(tid)
-
-    def _next_with_room(
-        self, mine: Sequence[Server], avoid: Server | None, full: Full, tid: int
-    ) -> Server | None:
-        """The server whose turn is next among those that are not full, `avoid` only if it is the
-        last of them. The turns of those passed over are only delayed.
-        """
-        self._lock.take(tid)
-        try:
-            weights = self._weights
-            usable = [mine[i] for i, weight in enumerate(weights) if weight]
-            candidates = [server for server in usable if not full(server)]
-            if avoid is not None and len(candidates) > 1:
-                candidates = [server for server in candidates if server is not avoid]
-            if not candidates:
-                return None
-            skipped: list[int] = []
-            chosen = None
-            # heavy servers that are full would have many turns passed over at each pick
-            for _ in range(2 * len(usable) + 16):
-                position = self._turn()
-                if mine[position] in candidates:
-                    chosen = mine[position]
-                    break
-                skipped.append(position)
-            self._turns.extendleft(reversed(skipped))
-            return chosen or max(candidates, key=lambda server: weights[server.position])
+            if avoid < 0:
+                return self._turn()
+            self._withdraw()
+            return self._order.pick(_none, avoid)
         finally:
             self._lock.drop(tid)
 
@@ -149,9 +164,6 @@ class RoundRobin(Balancer):
             return self._turns.popleft()
         except IndexError:
             pass
-        if self._stale:
-            self._order = WeightedOrder(self._weights, self._waits)
-            self._stale = False
         block = self._order.block()
         if not block:
             return -1
@@ -161,4 +173,7 @@ class RoundRobin(Balancer):
     def _check(self) -> None:
         assert all(0 <= weight <= HEAVIEST for weight in self._weights)
         assert all(self._weights[position] for position in self._turns)
-        assert not (self._stale and self._turns)
+        assert not any(self._weights) or any(self._order.weights)
+        for order in (self._active, self._reserve):
+            if order is not None and not (order is self._order and self._turns):
+                order._check()

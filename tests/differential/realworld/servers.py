@@ -17,7 +17,10 @@ INDEX: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "fall": ("e2e/test_check_scripts.py::test_the_states_of_a_server",),
         "rise": ("e2e/test_check_scripts.py::test_the_states_of_a_server",),
         "maxconn": ("e2e/test_queues.py::test_one_at_a_time_in_order", "cases/queueing/two places"),
-        "weight": ("e2e/test_servers.py::test_weights",),
+        "weight": (
+            "e2e/test_servers.py::test_weights",
+            "differential/test_balance_walks.py::test_servers_are_chosen_as_in_haproxy",
+        ),
         "backup": (
             "e2e/test_servers.py::test_backup_is_idle_while_an_active_server_lives",
             "cases/options/allbackups",
@@ -51,10 +54,15 @@ INDEX: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
     "balance": {
-        "roundrobin": ("e2e/test_servers.py::test_roundrobin", "e2e/test_servers.py::test_weights"),
+        "roundrobin": (
+            "e2e/test_servers.py::test_roundrobin",
+            "e2e/test_servers.py::test_weights",
+            "differential/test_balance_walks.py::test_servers_are_chosen_as_in_haproxy",
+        ),
         "leastconn": (
             "e2e/test_servers.py::test_leastconn",
             "e2e/test_servers.py::test_leastconn_with_weights",
+            "differential/test_balance_walks.py::test_servers_are_chosen_as_in_haproxy",
         ),
         "source": (
             "e2e/test_public_configurations.py::test_balance_source",

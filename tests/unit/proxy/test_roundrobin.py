@@ -69,13 +69,13 @@ def test_weight_change_takes_effect_at_once() -> None:
     assert set(picked(backend, 10)) == {1}
 
 
-def test_avoided_server_keeps_its_share() -> None:
+def test_avoided_server_loses_its_turn() -> None:
     _, (backend,) = make_backend([1, 1, 1])
     picked(backend, 1)
     other = backend.pick(CTX, backend.servers[1])
     assert other is backend.servers[2]
-    # the turn that was skipped comes next
-    assert picked(backend, 4) == [1, 0, 1, 2]
+    # the turn that was skipped counts as taken, as in HAProxy
+    assert picked(backend, 4) == [0, 1, 2, 0]
 
 
 def test_avoided_server_is_better_than_none() -> None:
