@@ -22,11 +22,15 @@ class WireError(AssertionError):
 
 
 class PeerClosed(WireError):
-    """The peer closed (or reset, see `reset`) the connection where bytes were still due."""
+    """The peer closed (or reset, see `reset`) the connection where bytes were still due.
+
+    `got` is what came of these, `body` what came of the message's body, without chunk framing.
+    """
 
     def __init__(self, message: str, *, got: bytes = b"", reset: bool = False) -> None:
         super().__init__(message)
         self.got = got
+        self.body = b""
         self.reset = reset
 
 
@@ -164,6 +168,14 @@ class Wire:
                 raise PeerClosed(f"closed after {len(got)} of {count} bytes", got=got)
         return self.take(count)
 
+    def _read_piece(self, count: int) -> bytes:
+        """`count` bytes of a body."""
+        try:
+            return self.read_exactly(count)
+        except PeerClosed as closed:
+            closed.body = closed.got
+            raise
+
     def read_until(self, mark: bytes, limit: int = 1 << 20) -> bytes:
         """Up to and including `mark`."""
         start = 0
@@ -231,7 +243,7 @@ class Wire:
             size = int(line.split(b";")[0].strip(), 16)
             if size == 0:
                 return
-            yield self.read_exactly(size)
+            yield self._read_piece(size)
             if self.read_exactly(2) != b"\r\n":
                 raise WireError("no CRLF after a chunk")
 
@@ -246,11 +258,17 @@ class Wire:
         head = message.head
         if head.has_token("transfer-encoding", "chunked"):
             message.framing = "chunked"
-            message.body = b"".join(self.read_chunks())
-            message.trailers = self.read_trailers()
+            pieces: list[bytes] = []
+            try:
+                pieces.extend(self.read_chunks())
+                message.body = b"".join(pieces)
+                message.trailers = self.read_trailers()
+            except PeerClosed as closed:
+                closed.body = b"".join([*pieces, closed.body])
+                raise
         elif (length := head.get("content-length")) is not None:
             message.framing = "length"
-            message.body = self.read_exactly(int(length))
+            message.body = self._read_piece(int(length))
         elif until_close:
             message.framing = "close"
             message.body = self.read_to_end()
