@@ -74,6 +74,7 @@ class FrontConf(_Conf):
         "client",
         "client_fin",
         "forwardfor",
+        "http",
         "http_request",
         "httpclose",
         "idle_close",
@@ -169,6 +170,7 @@ class BackConf(_Conf):
         "close_server",
         "connect",
         "forwardfor",
+        "http",
         "http_request",
         "independent",
         "kept_queue",
@@ -194,7 +196,6 @@ class BackConf(_Conf):
         "server",
         "server_fin",
         "socket_options",
-        "source",
         "splice_request",
         "splice_response",
         "tarpit",
@@ -275,5 +276,4 @@ class BackConf(_Conf):
         self.rdp: RdpPersistence | None = None
         #: the algorithm, or what comes before it, looks at what rules look at
         self.needs_view = proxy.balance in NEED_VIEW or proxy.rdp_cookie is not None
-        #: source address of servers that have none of their own
-        self.source = proxy.source
+        self.http = proxy.mode == "http"
