@@ -93,8 +93,13 @@ def _serve(args: list[str]) -> int:
         return 0 if print_out(version_text(cmdline.version)) else 1
     if cmdline.condition is not None:
         return check_condition(cmdline.condition)
-    if cmdline.directory:
-        os.chdir(cmdline.directory)
+    if cmdline.directory is not None:
+        try:
+            os.chdir(cmdline.directory)
+        except (OSError, ValueError) as e:
+            reason = (isinstance(e, OSError) and e.strerror) or e
+            say("alert", f"could not change to directory '{cmdline.directory}' : {reason}")
+            return 1
     if cmdline.check:
         return check_configuration(cmdline)
     if cmdline.memory_limit_mb:

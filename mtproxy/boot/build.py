@@ -15,7 +15,7 @@ from mtproxy.boot.report import tell
 from mtproxy.http.cache import MAX_HEADERS, HeadCache
 from mtproxy.log import syslog
 from mtproxy.log.forward import start_forwarders
-from mtproxy.log.logger import Logger, ThreadLogs, make_logger, sampling_of
+from mtproxy.log.logger import DEFAULT_LENGTH, Logger, ThreadLogs, make_logger, sampling_of
 from mtproxy.log.ring import BUF0, Ring
 from mtproxy.log.sampling import DEFAULT_STRATEGY, Sampling
 from mtproxy.net.listener import Acceptor
@@ -205,7 +205,14 @@ def build_room(ctx: ThreadContext, shared: Shared) -> Room:
     # the keyword counts the end of the head as one
     max_headers = int(settings.global_.tune.get("tune.http.maxhdr", MAX_HEADERS + 1)) - 1
     room = Room(HeadCache(max_headers))
-    thread_logs = ThreadLogs(ctx, hostname=settings.global_.log_send_hostname, rings=shared.rings)
+    logs = [settings.global_.logs, *(proxy.logs for proxy in settings.proxies)]
+    logs += [section.logs for section in settings.log_forwards]
+    thread_logs = ThreadLogs(
+        ctx,
+        hostname=settings.global_.log_send_hostname,
+        rings=shared.rings,
+        longest=max((log.length for lines in logs for log in lines), default=DEFAULT_LENGTH),
+    )
     room.thread_logs = thread_logs
     ctx.flushers.append(thread_logs.flush)
     start_forwarders(

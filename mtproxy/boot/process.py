@@ -110,8 +110,7 @@ def confine(settings: GlobalSettings) -> None:
         if settings.user is not None:
             uid = pwd.getpwnam(settings.user).pw_uid
         if settings.chroot is not None:
-            os.chroot(settings.chroot)
-            os.chdir("/")
+            _change_root(settings.chroot)
         if gid is not None:
             if os.geteuid() == 0:
                 os.setgroups([])
@@ -121,7 +120,15 @@ def confine(settings: GlobalSettings) -> None:
     except KeyError as e:
         raise ProcessError(f"cannot find user or group: {e.args[0]}") from e
     except OSError as e:
-        raise ProcessError(f"cannot change identity or root directory: {e.strerror}") from e
+        raise ProcessError(f"cannot change user or group: {e.strerror}") from e
+
+
+def _change_root(path: str) -> None:
+    try:
+        os.chroot(path)
+        os.chdir("/")
+    except OSError as e:
+        raise ProcessError(f"Cannot chroot({path}): {e.strerror}") from e
 
 
 _PR_SET_DUMPABLE = 4

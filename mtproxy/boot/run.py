@@ -95,7 +95,7 @@ def run(settings: Settings, options: CommandLine) -> int:
         if glob.daemon:
             process.daemonize(glob.pidfile)
         elif glob.pidfile:
-            process.write_pidfile(glob.pidfile, os.getpid())
+            _note_pid(glob.pidfile)
         process.confine(glob)
     except process.ProcessError as e:
         tell("alert", f"[mtproxy.main()] {e}")
@@ -155,6 +155,14 @@ def run(settings: Settings, options: CommandLine) -> int:
     finally:
         process.ignore_signals()
     return 1 if pool.failed else 0
+
+
+def _note_pid(path: str) -> None:
+    """In the foreground nobody depends on the file (HAProxy does not even write it)."""
+    try:
+        process.write_pidfile(path, os.getpid())
+    except process.ProcessError as e:
+        tell("warning", f"[mtproxy.main()] {e}; it is not needed in the foreground")
 
 
 def _make_pool(settings: Settings, found: limits.Limits, nbthread: int) -> Pool:

@@ -115,6 +115,9 @@ def parse_args(argv: Sequence[str]) -> CommandLine:
             if not rest:
                 raise UsageError(f"'{argument}' expects an argument")
             _with_value(argument, rest.pop(), changes, paths)
+        elif argument.startswith("-v"):
+            # as in HAProxy: -version, -vvv
+            changes["version"] = 2 if argument.startswith("-vv") else 1
         elif argument in ("-W", "-Ws"):
             raise UsageError(_MASTER.format(argument))
         elif _ignored(argument):
@@ -167,7 +170,7 @@ def _with_value(option: str, value: str, changes: dict[str, object], paths: list
 
 def _unknown(argument: str) -> str:
     if argument.startswith("-"):
-        suggestion = nearest(argument, known_options())
+        suggestion = nearest(argument, known_options()) if len(argument) > 1 else None
         hint = f"; did you mean '{suggestion}'?" if suggestion else ""
         return f"unknown option '{argument}'{hint}"
     return f"unexpected argument '{argument}'; a configuration file stands behind '-f' or '--'"

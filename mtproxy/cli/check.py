@@ -22,6 +22,7 @@ from mtproxy.config.conditions import evaluate
 from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.explain import explain
 from mtproxy.config.lexer import from_text, to_text, tokenize
+from mtproxy.proxy.statefile import read_all
 from mtproxy.rules.actions.service import SERVICES
 
 VALID = 0
@@ -64,6 +65,10 @@ def print_out(text: str) -> bool:
 
 def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Settings | None:
     """Load what the command line names and print the messages; None: do not start."""
+    return _load(cmdline, stream)[0]
+
+
+def _load(cmdline: CommandLine, stream: TextIO | None) -> tuple[Settings | None, Diagnostics]:
     stream = stream or sys.stderr
     settings, diagnostics = load(cmdline.paths, cmdline)
     report(diagnostics, cmdline, stream)
@@ -71,27 +76,46 @@ def load_reported(cmdline: CommandLine, stream: TextIO | None = None) -> Setting
         for line in diagnostics.not_yet():
             say("notice", f"config : {line}", stream)
         say("alert", "config : Fatal errors found in configuration.", stream)
-    return settings
+    return settings, diagnostics
 
 
 def check_configuration(cmdline: CommandLine, stream: TextIO | None = None) -> int:
-    """`-c`: 0 valid, 1 errors (or warnings with -dW), 2 valid but nothing to listen on."""
-    stream = stream or sys.stderr
-    settings = load_reported(cmdline, stream)
+    """`-c`: 0 valid, 1 errors (or warnings with -dW), 2 valid but nothing to listen on.
+
+    The verdict goes to standard output, messages to standard error; with `stream` all goes there.
+    """
+    settings, diagnostics = _load(cmdline, stream)
     if settings is None:
         return ERRORS
+    warned = diagnostics.warnings > 0
+    found: list[str] = []
+    read_all(settings, found.append)  # the files of servers' states
+    if found:
+        warned = True
+        more = Diagnostics()
+        for text in found:
+            more.warning(text)
+        report(more, cmdline, stream)
+        if settings.global_.zero_warning:
+            if not is_quiet(cmdline):
+                say("alert", "config : some warnings were found and 'zero-warning' is set", stream)
+            return ERRORS
     if cmdline.dump and not print_out(explain(settings, os.environ)):
         return ERRORS
+    code, verdict = VALID, "Configuration file is valid\n"
     if not has_listener(settings):
-        if not is_quiet(cmdline):
-            print(
-                "Configuration file has no error but will not start (no listener) => exit(2).",
-                file=stream,
-            )
-        return NO_LISTENER
+        code = NO_LISTENER
+        verdict = "Configuration file has no error but will not start (no listener) => exit(2).\n"
+    if warned:
+        verdict = f"Warnings were found.\n{verdict}"
     if not is_quiet(cmdline):
-        print("Configuration file is valid", file=stream)
-    return VALID
+        if cmdline.dump and stream is None:
+            stream = sys.stderr  # what is printed is to be read again
+        if stream is not None:
+            stream.write(verdict)
+        else:
+            print_out(verdict)
+    return code
 
 
 def check_condition(

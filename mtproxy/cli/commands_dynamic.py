@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mtproxy.cli.runtime import CliError, CliSession, Command, Level, Pause
+from mtproxy.cli.runtime import INFO, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server, removal_obstacle
 from mtproxy.config.dynamic import DynamicError, read_dynamic_server
 from mtproxy.proxy.server import ServerState
@@ -58,7 +58,7 @@ def _add(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
         add_server(shared, settings, cli.ctx, done)
 
     yield Pause(begin, any_input=False)
-    yield "New server registered.\n"
+    yield f"{cli.severity_prefix(INFO)}New server registered.\n"
 
 
 def _tracked(cli: CliSession, own: str, name: str) -> ServerState:
@@ -98,7 +98,7 @@ def _delete(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
 
     yield Pause(begin, any_input=False)
     # no newline: HAProxy ends this answer with a single one
-    yield "Server deleted."
+    yield f"{cli.severity_prefix(INFO)}Server deleted."
 
 
 COMMANDS: tuple[Command, ...] = (

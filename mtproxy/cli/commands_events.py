@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level, Pause
+from mtproxy.cli.runtime import NOTICE, Answer, CliError, CliSession, Command, Level, Pause
 
 if TYPE_CHECKING:
     from mtproxy.log.ring import Ring
@@ -26,7 +26,7 @@ def _show_events(cli: CliSession, args: list[str]) -> Answer:
     cli.need(Level.OPERATOR)
     name, *options = args
     if name in _DESCRIPTORS:
-        return "Nothing to report for this sink\n"
+        raise CliError("Nothing to report for this sink", NOTICE)
     ring = cli.runtime.rings.get(name)
     if ring is None:
         raise CliError("No such event sink")

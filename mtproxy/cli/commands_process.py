@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from mtproxy.base.addresses import AddressKind, BindSettings
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
+from mtproxy.cli.numbers import c_integer
+from mtproxy.cli.runtime import INFO, Answer, CliError, CliSession, Command, Level
 from mtproxy.stats import errors
 
 
 def _show_version(cli: CliSession, _args: list[str]) -> Answer:
-    return cli.runtime.version + "\n"
+    return f"{cli.severity_prefix(INFO)}{cli.runtime.version}\n"
 
 
 def _show_env(_cli: CliSession, args: list[str]) -> Answer:
@@ -23,16 +24,20 @@ def _show_env(_cli: CliSession, args: list[str]) -> Answer:
 
 
 def _show_startup_logs(cli: CliSession, _args: list[str]) -> Answer:
-    return [line if line.endswith("\n") else line + "\n" for line in cli.runtime.startup_logs]
+    lines = [line if line.endswith("\n") else line + "\n" for line in cli.runtime.startup_logs]
+    return [cli.severity_prefix(INFO), *lines]
 
 
 def _show_errors(cli: CliSession, args: list[str]) -> Answer:
     proxy = None
+    kind = args[1] if len(args) > 1 else ""
     if args and args[0] != "-1":
         proxy = cli.runtime.proxy(args[0])
         if proxy is None:
-            raise CliError("No such proxy.")
-    kind = args[1] if len(args) > 1 else ""
+            if not c_integer(args[0]):
+                raise CliError("No such proxy.")
+            # a number that no proxy has
+            return errors.render(cli.runtime, requests=False, responses=False)
     return errors.render(
         cli.runtime, proxy, requests=kind != "response", responses=kind != "request"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mtproxy.base.addresses import AddressKind
 from mtproxy.base.clock import monotonic_ms
 from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
-from mtproxy.cli.runtime import WARNING, Answer, CliError, CliSession, Command, Level, Pause
+from mtproxy.cli.runtime import ERR, WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
 from mtproxy.proxy.addressing import change_address
@@ -147,7 +147,9 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
         case "fqdn":
             if not value:
                 raise CliError(f"{_FQDN} requires a FQDN.")
-            return f"{change_name(server, cli.ctx, value)}\n"
+            text = change_name(server, cli.ctx, value)
+            severity = ERR if text.startswith(f"{_FQDN} failed") else WARNING
+            return f"{cli.severity_prefix(severity)}{text}\n"
         case "health":
             set_health(cli, server, value)
         case "agent":

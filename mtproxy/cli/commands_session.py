@@ -5,7 +5,7 @@ COMMANDS.
 from __future__ import annotations
 
 from mtproxy.base.units import UnitError, parse_time
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Handler, Level
+from mtproxy.cli.runtime import INFO, Answer, CliError, CliSession, Command, Handler, Level
 
 
 def _help(cli: CliSession, args: list[str]) -> Answer:
@@ -54,7 +54,7 @@ def _lower(level: Level) -> Handler:
 
 
 def _show_level(cli: CliSession, _args: list[str]) -> Answer:
-    return cli.level.name.lower() + "\n"
+    return f"{cli.severity_prefix(INFO)}{cli.level.name.lower()}\n"
 
 
 def _set_timeout(cli: CliSession, args: list[str]) -> Answer:
@@ -79,16 +79,20 @@ def _set_severity(cli: CliSession, args: list[str]) -> Answer:
     return ""
 
 
+def _mode(cli: CliSession, name: str, *, on: bool) -> str:
+    return f"{cli.severity_prefix(INFO)}{name} is {'ON' if on else 'OFF'}\n"
+
+
 def _experimental_mode(cli: CliSession, args: list[str]) -> Answer:
     if not args:
-        return f"experimental-mode is {'ON' if cli.experimental else 'OFF'}\n"
+        return _mode(cli, "experimental-mode", on=cli.experimental)
     cli.experimental = args[0] == "on"
     return ""
 
 
 def _expert_mode(cli: CliSession, args: list[str]) -> Answer:
     if not args:
-        return f"expert-mode is {'ON' if cli.expert else 'OFF'}\n"
+        return _mode(cli, "expert-mode", on=cli.expert)
     cli.expert = args[0] == "on"
     return ""
 

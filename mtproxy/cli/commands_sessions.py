@@ -30,6 +30,9 @@ def _show(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
     wanted = args[0] if args else ""
     # 2.6 takes a word that is no number for none
     chosen = _pointer(wanted) or None
+    if chosen == -1:
+        # HAProxy's pointer that stands for all
+        wanted, chosen = "all", None
     text = sessions.details if chosen or wanted == "all" else sessions.line
     found: list[list[str]] = [[] for _ in cli.runtime.pool.contexts]
     oldest = older_than(args)
@@ -43,11 +46,11 @@ def _show(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:
 
     yield _everywhere(cli, collect)
     if not chosen and not oldest:
-        yield sessions.own_line(cli)
+        yield sessions.own_details(cli) if wanted == "all" else sessions.own_line(cli)
     for lines in found:
         yield from lines
     if chosen is not None and not any(found):
-        raise CliError("Session not found.")
+        yield "Session not found.\n"
 
 
 def older_than(args: list[str]) -> int:

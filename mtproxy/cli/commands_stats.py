@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from mtproxy.cli.numbers import c_integer
 from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level
 from mtproxy.stats import nameservers, process, proxies, render
 from mtproxy.stats.totals import clear_maxima
 
 _STAT_FLAGS = frozenset({"typed", "json", "desc", "no-maint", "up", "float"})
-_INFO_FLAGS = frozenset({"typed", "json", "desc", "float"})
-_STAT_USAGE = "show stat [<proxy> <type> <server>] [typed|json] [desc] [up|no-maint]"
 
 
 def _show_stat(cli: CliSession, args: list[str]) -> Answer:
@@ -17,11 +16,11 @@ def _show_stat(cli: CliSession, args: list[str]) -> Answer:
     if words[:1] == ["domain"]:
         if words[1:2] == ["resolvers"]:
             return _nameservers(cli, flags)
-        if words[1:2] not in ([], ["proxy"]):
+        if words[1:2] != ["proxy"]:
             raise CliError("Invalid statistics domain.")
         words = words[2:]
-    if len(words) not in (0, 3):
-        raise CliError(f"Expected: {_STAT_USAGE}; -1 stands for all.")
+    # HAProxy: the first three words are a filter if there are three, others than flags say nothing
+    words = words[:3] if len(words) > 2 else []
     wanted = _filter(cli, words, flags)
     rows = proxies.rows(cli.runtime, wanted)
     if "json" in flags:
@@ -45,9 +44,11 @@ def _filter(cli: CliSession, words: list[str], flags: set[str]) -> proxies.Filte
     if words:
         if words[0] != "-1":
             proxy = cli.runtime.proxy(words[0])
-            if proxy is None:
+        types, server = c_integer(words[1]), c_integer(words[2])
+        if words[0] != "-1" and proxy is None:
+            if not c_integer(words[0]):
                 raise CliError("No such proxy.")
-        types, server = _number(words[1]), _number(words[2])
+            types = 0  # a number that no proxy has: nothing but the header
     return proxies.Filter(
         proxy,
         types,
@@ -58,17 +59,8 @@ def _filter(cli: CliSession, words: list[str], flags: set[str]) -> proxies.Filte
     )
 
 
-def _number(word: str) -> int:
-    digits = word.removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) < 10:
-        return int(word)
-    raise CliError(f"'{word}' is not a number. Expected: {_STAT_USAGE}")
-
-
 def _show_info(cli: CliSession, args: list[str]) -> Answer:
-    for word in args:
-        if word not in _INFO_FLAGS:
-            raise CliError(f"Unexpected '{word}'. Expected: show info [typed|json] [desc] [float]")
+    # HAProxy: other words say nothing
     items = process.info(cli.runtime, precise="float" in args)
     if "json" in args:
         return process.render_json(items)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.units import UnitError, parse_time
 from mtproxy.cli.json_schema import SCHEMA
-from mtproxy.cli.runtime import Answer, CliError, CliSession, Command, Level, Pause
+from mtproxy.cli.runtime import INFO, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server, removal_obstacle
 from mtproxy.sched.tasklet import Task
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # --- show libs
 
 
-def _show_libs(_cli: CliSession, _args: list[str]) -> Answer:
+def _show_libs(cli: CliSession, _args: list[str]) -> Answer:
     """Each loaded file with its range of addresses; the program first, then by address downwards,
     as HAProxy does.
     """
@@ -45,9 +45,10 @@ def _show_libs(_cli: CliSession, _args: list[str]) -> Answer:
         spans[fields[5]] = min(known[0], start), max(known[1], end)
     program = str(Path(sys.executable).resolve())
     files = sorted(spans.items(), key=lambda one: (one[0] != program, -one[1][0]))
-    return [
+    lines = [
         f"{start:#014x}-{end:#014x} ({end - start:#09x}) {name}\n" for name, (start, end) in files
     ]
+    return [cli.severity_prefix(INFO), *lines]
 
 
 # --- show pools

@@ -202,6 +202,9 @@ class CliSession:
         self._awaiting_payload: str | None = None
         #: the line that ends it
         self._payload_end = b""
+        #: lines for which the prompt of a payload is to be shown, and those for which it was
+        self.payload_prompts = 0
+        self._prompted = 0
 
     # --- input
     def feed(self, data: bytes) -> None:
@@ -271,6 +274,10 @@ class CliSession:
         else:
             end = pending.find(b"\n" + last)
             after = end + 1 + len(last)
+        # the line of the command, and each one behind it but the last
+        lines = 1 + (pending.count(b"\n") if end < 0 else pending.count(b"\n", 0, end) + bool(end))
+        self.payload_prompts = lines - self._prompted
+        self._prompted = 0 if end >= 0 else lines
         if end < 0:
             self._awaiting_payload = command
             if len(pending) > MAX_PENDING:
@@ -371,9 +378,8 @@ class CliSession:
             shown = self.commands.resembling(words, self.level) if words else []
         if not shown:
             return self.unknown(words)
-        return "The following commands are valid at this level:\n" + "".join(
-            c.line() for c in shown
-        )
+        head = f"{self.severity_prefix(INFO)}The following commands are valid at this level:\n"
+        return head + "".join(c.line() for c in shown)
 
 
 def split_words(line: str) -> list[str]:

@@ -33,11 +33,13 @@ async def serve(
     """
     while not session.closing:
         command = session.next_command()
+        if session.payload_prompts:
+            if session.prompt:
+                await write_all(PAYLOAD_PROMPT.encode() * session.payload_prompts)
+            session.payload_prompts = 0
         if command is None:
             if session.answered and not session.interactive and not session.pending:
                 return
-            if session.prompt and session.awaiting_payload:
-                await write_all(PAYLOAD_PROMPT.encode())
             try:
                 data = await read_some()
             except TimeoutError:

@@ -91,6 +91,20 @@ def own_line(cli: CliSession) -> str:
     )
 
 
+def own_details(cli: CliSession) -> str:
+    """The same in a list of details."""
+    now = time.time()
+    date = time.strftime("%d/%b/%Y:%H:%M:%S", time.localtime(now))
+    return (
+        f"{id(cli):#x}: [{date}.{int(now % 1 * 1e6):06d}] id=0 proto=unix_stream source=unix:1\n"
+        "  flags=0x0, conn_retries=0, conn_exp=<NEVER> conn_et=0x000 srv_conn=(nil), "
+        "pend_pos=(nil) waiting=0 epoch=0\n"
+        "  frontend=GLOBAL (id=0 mode=tcp), listener=? (id=1) addr=unix:1\n"
+        "  backend=<NONE> (id=-1 mode=-)\n"
+        "  server=<NONE> (id=-1)\n"
+    )
+
+
 def details(stream: Stream) -> str:
     """Everything about one, several lines."""
     task, now = stream.task, stream.ctx.now

@@ -20,6 +20,7 @@ from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
     FRONT,
+    INT_MAX,
     Keyword,
     Statement,
     Support,
@@ -190,7 +191,7 @@ def _hash_type(ctx: Context, st: Statement) -> None:
 def _factor(ctx: Context, st: Statement) -> None:
     st.at_most(1)
     text = st.required(1, "a number")
-    factor = integer("hash-balance-factor", text, 0)
+    factor = integer("hash-balance-factor", text, 0, INT_MAX)
     if 0 < factor <= 100:
         raise ConfigError("'hash-balance-factor' must be 0 or greater than 100", word=text)
     ctx.proxy.balance_params = replace(ctx.proxy.balance_params, factor=factor)
@@ -321,9 +322,9 @@ KEYWORDS: tuple[Keyword, ...] = (
         Support.NO_EFFECT,
         "a client has at most one idle connection to a server of its own",
     ),
-    Keyword("persist", BACK, _persist),
-    Keyword("transparent", BACK, _transparent),
+    Keyword("persist", BACK, _persist, quiet=True),
+    Keyword("transparent", BACK, _transparent, quiet=True),
     Keyword("hash-type", BACK, _hash_type),
-    Keyword("hash-balance-factor", BACK, _factor),
+    Keyword("hash-balance-factor", BACK, _factor, quiet=True),
     Keyword("hash-preserve-affinity", BACK, _affinity),
 )

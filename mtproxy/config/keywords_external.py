@@ -48,27 +48,33 @@ def _option(ctx: Context, st: Statement) -> None:
     ctx.proxy.checks.choose("", [])
 
 
+def _no_path(command: str) -> str:
+    return f"'{command}' does not have a leading '/' and 'external-check path' is not set"
+
+
 def check_external(ctx: Context, proxy: ProxyDraft) -> None:
     """What `option external-check` needs is there; what needs it is not ignored silently."""
     if not proxy.is_backend:
         return
     title = proxy.title()
+    command = proxy.external_command
     if "external-check" not in proxy.options:
         for word, value in (("command", proxy.external_command), ("path", proxy.external_path)):
-            if value and proxy.base is None:
+            if value:
                 ctx.warn(
                     proxy.location,
                     f"'external-check {word}' will be ignored for {title}"
                     " (requires 'option external-check')",
                 )
+        if command and not command.startswith("/") and not proxy.external_path:
+            ctx.diagnostics.alert(f"{title} : {_no_path(command)}", proxy.location, word=command)
         return
-    command = proxy.external_command
     if "external_check" not in ctx.global_.values:
         fault = "'option external-check' unable to find required 'global.external-check'"
     elif not command:
         fault = "'option external-check' unable to find required 'external-check command'"
     elif not command.startswith("/") and not proxy.external_path:
-        fault = f"'{command}' does not have a leading '/' and 'external-check path' is not set"
+        fault = _no_path(command)
     else:
         preserve = ctx.global_.values["external_check"] == "preserve-env"
         proxy.external = ExternalSettings(

@@ -253,6 +253,6 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("log-format-sd", FRONT, _format),
     Keyword("error-log-format", FRONT, _format),
     Keyword("log-steps", FRONT, None, Support.LATER, "log formats"),
-    Keyword("unique-id-format", FRONT, _format),
-    Keyword("unique-id-header", FRONT, _unique_id_header),
+    Keyword("unique-id-format", FRONT, _format, quiet=True),
+    Keyword("unique-id-header", FRONT, _unique_id_header, quiet=True),
 )

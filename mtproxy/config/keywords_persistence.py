@@ -75,11 +75,11 @@ def _nearest(word: str) -> str | None:
 def _domain(ctx: Context, st: Statement, text: str) -> bytes:
     if not text.isascii() or any(char in "; \t," for char in text):
         raise ConfigError(f"'cookie' : character not permitted in domain '{text}'", word=text)
-    if not text.startswith(".") or "." not in text[1:]:
+    if "." not in text:
         ctx.warn(
             st.location,
-            f"domain '{text}' contains no embedded dots nor does not start with a dot."
-            " RFC forbids it, this configuration may not work properly",
+            f"domain '{text}' contains no embedded dot, this configuration may not work properly"
+            " (see RFC6265#5.2.3)",
         )
     return os.fsencode(text)
 

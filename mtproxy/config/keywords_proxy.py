@@ -8,8 +8,10 @@ from __future__ import annotations
 from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
+from mtproxy.config.drafts import ProxyDraft
 from mtproxy.config.model import (
     BACK,
+    DEFAULTS,
     FRONT,
     PROXY,
     PROXY_ONLY,
@@ -52,10 +54,26 @@ def _default_backend(ctx: Context, st: Statement) -> None:
     ctx.proxy.default_backend_location = st.location
 
 
+def _warn_overwritten(ctx: Context, st: Statement, field: str, key: str = "") -> None:
+    """Call before a value is set: it was set before in this very section, to another value than
+    that of its `defaults`.
+    """
+    proxy = ctx.proxy
+    if proxy.base is None and proxy.kind == DEFAULTS:
+        return
+    base = proxy.base or ProxyDraft(DEFAULTS, "", proxy.location)
+    ours, theirs = getattr(proxy, field), getattr(base, field)
+    if key:
+        ours, theirs = ours.get(key), theirs.get(key)
+    if ours != theirs:
+        ctx.warn(st.location, f"overwriting '{' '.join(st.words[:2])}' which was already specified")
+
+
 def _timeout(field: str) -> Parser:
     def parse(ctx: Context, st: Statement) -> None:
         st.at_most(1, taken=2)
         value = time(f"timeout {st.words[1]}", st.required(2, "a time", taken=2))
+        _warn_overwritten(ctx, st, "timeouts", field)
         # Zero is HAProxy's way to say "none".
         if value:
             ctx.proxy.timeouts[field] = value
@@ -127,6 +145,7 @@ def _rate_limit(ctx: Context, st: Statement) -> None:
     """`rate-limit sessions N`; zero: no limit."""
     choice("rate-limit", st.required(1, "'sessions'"), ("sessions",))
     st.at_most(2)
+    _warn_overwritten(ctx, st, "rate_limit")
     ctx.proxy.rate_limit = integer("rate-limit sessions", st.required(2, "a number"), 0)
 
 
@@ -258,7 +277,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("fullconn", BACK, _fullconn),
     Keyword("max-keep-alive-queue", BACK, _max_kept_queue),
     Keyword("rate-limit", FRONT, _rate_limit),
-    Keyword("retry-on", BACK, _retry_on),
+    Keyword("retry-on", BACK, _retry_on, strict=True),
     Keyword("backlog", FRONT, _backlog),
     Keyword("bind-process", PROXY, _bind_process, Support.NO_EFFECT, "there is one process"),
     Keyword("id", PROXY_ONLY, _id),

@@ -92,8 +92,13 @@ def _nameserver(ctx: Context, st: Statement) -> None:
     address = parsed.address
     if address.kind not in _INET:
         raise ConfigError("'nameserver' : an IP address is expected", word=text)
+    if not address.port:
+        raise ConfigError(
+            f"'nameserver' : missing port in '{text}' (name servers listen on {_DNS_PORT})",
+            word=text,
+        )
     kind = AddressKind.IPV6 if ":" in address.host else AddressKind.IPV4
-    address = replace(address, kind=kind, port=address.port or _DNS_PORT)
+    address = replace(address, kind=kind, port=address.port)
     _add(ctx, NameServer(name, address, st.location, stream=stream))
 
 
@@ -130,8 +135,16 @@ def _resolv_conf(ctx: Context, st: Statement) -> None:
         raise ConfigError(f"'parse-resolv-conf' : cannot read {_RESOLV_CONF}: {error}") from None
     for text in bad:
         ctx.warn(st.location, f"'parse-resolv-conf' : '{text}' is no address")
+    known = {one.name for one in ctx.resolvers[ctx.current_resolvers].nameservers}
     for text in good:
-        _add(ctx, _of_resolv_conf(text, st.location))
+        if text in known:
+            ctx.warn(
+                st.location,
+                f"'parse-resolv-conf' : there is a name server '{text}' already: the one of"
+                f" {_RESOLV_CONF} is left out",
+            )
+        else:
+            _add(ctx, _of_resolv_conf(text, st.location))
     if not good:
         ctx.warn(st.location, f"'parse-resolv-conf' : no name server found in {_RESOLV_CONF}")
 

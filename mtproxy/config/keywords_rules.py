@@ -161,9 +161,17 @@ def _monitor(ctx: Context, st: Statement) -> None:
 
 def _inspect_delay(field: str) -> Parser:
     def parse(ctx: Context, st: Statement) -> None:
+        _refuse_in_anonymous_defaults(ctx, " ".join(st.words[:2]))
         value = parse_time(" ".join(st.words[:2]), st.required(2, "a time", taken=2))
         st.at_most(1, taken=2)
-        setattr(ctx.proxy.rules, field, value)
+        rules = ctx.proxy.rules
+        if getattr(rules, field):
+            ctx.warn(
+                st.location,
+                f"ignoring '{' '.join(st.words[:2])}' (was already defined) in {ctx.proxy.title()}",
+            )
+            return
+        setattr(rules, field, value)
 
     return parse
 

@@ -487,6 +487,6 @@ def _default_server(ctx: Context, st: Statement) -> None:
 
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("server", BACK_ONLY, read_server, strict=True),
-    Keyword("default-server", BACK, _default_server),
+    Keyword("default-server", BACK, _default_server, strict=True),
     Keyword("server-template", BACK_ONLY, _server_template, strict=True),
 )

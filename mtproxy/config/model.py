@@ -47,6 +47,9 @@ BACK_ONLY = BACK - {DEFAULTS}
 PROXY_ONLY = PROXY - {DEFAULTS}
 
 
+#: what the numbers of HAProxy's configuration can be
+INT_MAX = 2**31 - 1
+
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")
 
 
@@ -123,6 +126,8 @@ class Keyword:
     negatable: bool = False
     #: in a proxy that lacks the capability: True is an error, False a warning and no effect
     strict: bool = False
+    #: in such a proxy HAProxy says nothing, and so do we (but for -dD)
+    quiet: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -153,7 +158,10 @@ class Args:
 
     def integer(self, minimum: int | None = None, maximum: int | None = None) -> int:
         text = self.value("an integer")
-        return integer(self.name, text, minimum, maximum)
+        value = integer(self.name, text, minimum, maximum)
+        if maximum is None and value > INT_MAX:
+            raise ConfigError(f"'{self.name}' : must be at most {INT_MAX} (got {text})", word=text)
+        return value
 
     def time(self, default_unit: str = "ms") -> int:
         return time(self.name, self.value("a time"), default_unit)
@@ -164,9 +172,16 @@ class Args:
 
 
 def integer(name: str, text: str, minimum: int | None = None, maximum: int | None = None) -> int:
-    """An integer argument of keyword `name`; errors become ConfigError."""
+    """An integer argument of keyword `name`; errors become ConfigError.
+
+    What has to be positive is of 32 bits unless `maximum` says otherwise: HAProxy takes more for
+    negative numbers.
+    """
     try:
-        return parse_integer(text, minimum, maximum)
+        value = parse_integer(text, minimum, maximum)
+        if maximum is None and minimum and minimum > 0 and value > INT_MAX:
+            raise UnitError(f"must be at most {INT_MAX} (got {text})")
+        return value
     except UnitError as error:
         raise ConfigError(f"'{name}' : {error}", word=text) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mtproxy.base.errors import ConfigError
+from mtproxy.base.errors import ConfigError, Diagnostics, Severity
 from mtproxy.base.location import Location
 from mtproxy.base.log_settings import BUILT_IN_SINKS
 from mtproxy.base.nearest import nearest
@@ -333,9 +333,29 @@ class Reader:
             raise ConfigError(
                 f"'{keyword.name}' not allowed because {title} has no {missing} capability"
             )
-        self.ctx.warn(
-            st.location, f"'{keyword.name}' ignored because {title} has no {missing} capability"
-        )
+        message = f"'{keyword.name}' ignored because {title} has no {missing} capability"
+        if keyword.quiet:
+            self.ctx.diagnostics.diag(message, st.location)
+        else:
+            self.ctx.warn(st.location, message)
+        self._parse_aside(keyword, st)
+
+    def _parse_aside(self, keyword: Keyword, st: Statement) -> None:
+        """What is ignored has to be right all the same: it is read into a proxy that is dropped.
+
+        Raises ConfigError.
+        """
+        assert keyword.parse is not None
+        ctx = self.ctx
+        real, found = ctx.proxy, ctx.diagnostics
+        aside = ProxyDraft(LISTEN, real.name, real.location, mode=real.mode)
+        aside.rules.acls = real.rules.acls
+        ctx.current, ctx.diagnostics = aside, Diagnostics()
+        try:
+            keyword.parse(ctx, st)
+        finally:
+            dropped, ctx.current, ctx.diagnostics = ctx.diagnostics, real, found
+        found.extend(item for item in dropped if item.severity is Severity.ALERT)
 
     def _unknown(self, section: str, st: Statement) -> ConfigError:
         first, second = st.words[0], st.arg(1)

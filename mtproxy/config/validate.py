@@ -22,6 +22,7 @@ from mtproxy.config import (
     keywords_stats,
     keywords_sticktable,
 )
+from mtproxy.config.advice import advise, advise_sections
 from mtproxy.config.context import Context
 from mtproxy.config.cpumap import MAX_THREADS
 from mtproxy.config.drafts import ProxyDraft, RingDraft
@@ -39,7 +40,20 @@ _PATHS = (AddressKind.UNIX, AddressKind.ABNS)
 
 
 #: what is ignored outside `mode http`: name of the option and how to find it in a draft
-_HTTP_OPTIONS = ("disable-h2-upgrade", "http-no-delay")
+_HTTP_FRONT = (
+    "accept-invalid-http-request",
+    "disable-h2-upgrade",
+    "http-ignore-probes",
+    "http-use-proxy-header",
+    "idle-close-on-response",
+)
+_HTTP_BACK = (
+    "accept-invalid-http-response",
+    "checkcache",
+    "http-pretend-keepalive",
+    "prefer-last-server",
+)
+_HTTP_BOTH = ("http-buffer-request", "http-no-delay")
 #: the rule sets that are
 _HTTP_RULES = ("http-request", "http-response", "http-after-response", "redirect")
 
@@ -79,6 +93,8 @@ def check(ctx: Context) -> None:
         _check_servers(ctx, proxy)
         check_tracks(ctx, proxy)
         check_external(ctx, proxy)
+        advise(ctx, proxy)
+    advise_sections(ctx)
 
 
 def _check_global(ctx: Context) -> None:
@@ -333,7 +349,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if any(one.action == "switch-mode" for one in proxy.rules.sets.get("tcp-request content", ())):
         return  # what needs HTTP is for connections that become it
     title = proxy.title()
-    ignored = [f"option {name}" for name in _HTTP_OPTIONS if name in proxy.options]
+    options = _HTTP_BOTH + _HTTP_FRONT * proxy.is_frontend + _HTTP_BACK * proxy.is_backend
+    ignored = [f"option {name}" for name in options if name in proxy.options]
     if proxy.forwardfor is not None:
         ignored.append("option forwardfor")
         proxy.forwardfor = None
@@ -346,8 +363,8 @@ def _check_mode(ctx: Context, proxy: ProxyDraft) -> None:
     if proxy.cookie is not None and proxy.is_backend:
         ignored.append("cookie")
         proxy.cookie = None
-    if proxy.is_backend and not proxy.retry_on <= {"conn-failure"}:
-        ignored.append("retry-on")
+    if proxy.cookie_capture is not None and proxy.is_frontend:
+        ignored.append("capture cookie")
     if proxy.stats is not None:
         ignored.append("stats")
         proxy.stats = None
@@ -413,7 +430,8 @@ def _check_logs(ctx: Context, proxy: ProxyDraft) -> None:
     known = [entry for entry in proxy.logs if entry is not None]
     if None in proxy.logs:
         known += ctx.global_.logs
-    if proxy.is_frontend and proxy.log_format and not known:
+    format_given = proxy.log_format or "log-format-sd" in proxy.format_texts
+    if proxy.is_frontend and format_given and not known:
         ctx.warn(
             proxy.location,
             f"log format ignored for {proxy.title()} since it has no log address",

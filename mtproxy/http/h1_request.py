@@ -92,6 +92,8 @@ class RequestHead:
     wire: bytes
     message: bytes
     usual: bool
+    #: what rules made of it, see stream.repeats
+    outcome: Any = None
 
     def copy(self) -> RequestHead:
         """A head of one's own, to be changed. `seal` it before it is sent."""
@@ -100,6 +102,7 @@ class RequestHead:
         other.__dict__ = self.__dict__.copy()
         other.headers = self.headers.copy()
         other.index = NO_INDEX
+        other.outcome = None
         return other
 
     def seal(self) -> None:

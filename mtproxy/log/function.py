@@ -306,7 +306,7 @@ class _Writer:
         else:
             head = f"heads[{run.first}]"
         if sender.whole:
-            limit = sender.maximum - 1
+            limit = sender.maximum
             return [
                 f"{indent}{data} = text.encode('utf-8', 'surrogateescape')",
                 f"{indent}if len({data}) > {limit}: {data} = {data}[:{limit}]",
@@ -315,8 +315,8 @@ class _Writer:
             ]
         return [
             f"{indent}{data} = f'{{({head})}}{{text}}\\n'.encode('utf-8', 'surrogateescape')",
-            f"{indent}if len({data}) > {sender.maximum}:"
-            f" {data} = {data}[:{sender.maximum - 1}] + b'\\n'",
+            f"{indent}if len({data}) > {sender.maximum + 1}:"
+            f" {data} = {data}[:{sender.maximum}] + b'\\n'",
         ]
 
 

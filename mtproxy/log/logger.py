@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FACILITY = "local0"
 DEFAULT_TAG = "mtproxy"
+#: `len` of a `log` line that has none
+DEFAULT_LENGTH = 1024
 
 
 #: formats by the name of the option that chooses them
@@ -66,8 +68,11 @@ class ThreadLogs:
         *,
         hostname: str | None = None,
         rings: Mapping[str, Ring] | None = None,
+        longest: int = DEFAULT_LENGTH,
     ) -> None:
+        """`longest`: the greatest `len` of all `log` lines of the configuration."""
         self.rings = rings or {}
+        self.longest = longest
         self.tid = 0 if ctx is None else ctx.tid
         #: the name that syslog heads carry; "" for none
         self.hostname = "" if hostname is None else hostname or socket.gethostname()
@@ -139,20 +144,42 @@ class ThreadLogs:
 class Sender:
     """One `log` line of one proxy on one thread: its filter, head and target."""
 
-    __slots__ = ("_heads", "dress", "facility", "level", "maximum", "minimum", "target", "whole")
+    __slots__ = (
+        "_heads",
+        "dress",
+        "facility",
+        "foreign",
+        "level",
+        "maximum",
+        "minimum",
+        "target",
+        "whole",
+    )
 
     def __init__(
-        self, log: LogSettings, tag: str, pid: int, hostname: str, target: targets.LogTarget
+        self,
+        log: LogSettings,
+        tag: str,
+        pid: int,
+        hostname: str,
+        target: targets.LogTarget,
+        longest: int = DEFAULT_LENGTH,
     ) -> None:
         self.facility = facility = syslog.facility_number(log.facility or DEFAULT_FACILITY)
         #: less important messages are not sent
         self.level = syslog.level_number(log.level)
         #: more important ones are sent as this level
         self.minimum = syslog.level_number(log.minlevel)
-        #: bytes, newline included; for a ring those of the text alone
-        self.maximum = log.length
+        # As HAProxy counts: on a descriptor the newline is one of the `len` bytes, in a datagram it
+        # comes on top. Texts are made in a buffer of the longest `len`, which ends with a NUL.
+        #: bytes before the newline; for a ring those of the text alone
+        self.maximum = log.length - isinstance(target, targets.StreamTarget)
+        #: the same for what brings its own head
+        self.foreign = self.maximum
         #: into a ring: bytes of head and text; 0 elsewhere
         self.whole = 0
+        if isinstance(target, RingTarget) or log.format == "raw":
+            self.maximum = min(self.maximum, longest - 1)
         if isinstance(target, RingTarget):
             log = replace(log, format=target.ring.format)
             self.whole = target.ring.maxlen
@@ -185,7 +212,7 @@ class Sender:
         """
         if level > self.level:
             return
-        head, limit = self.head(level, time()), self.maximum - 1
+        head, limit = self.head(level, time()), self.maximum
         if structured and self.structured:
             head = head[: -len(NO_DATA)] + structured
         if self.whole:
@@ -198,7 +225,7 @@ class Sender:
 
     def send_whole(self, head: bytes, text: bytes) -> None:
         """Send what brings its own head, whatever level it has."""
-        limit = self.maximum - 1
+        limit = self.foreign
         if self.whole:
             self.target.send((head + text[:limit])[: self.whole])
         else:
@@ -210,7 +237,14 @@ def open_senders(
 ) -> list[Sender]:
     """A sender for each `log` line. Raises OSError for an address that cannot be opened."""
     return [
-        Sender(log, tag or DEFAULT_TAG, pid, thread_logs.hostname, thread_logs.target(log))
+        Sender(
+            log,
+            tag or DEFAULT_TAG,
+            pid,
+            thread_logs.hostname,
+            thread_logs.target(log),
+            thread_logs.longest,
+        )
         for log in logs
     ]
 

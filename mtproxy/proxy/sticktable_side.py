@@ -244,7 +244,12 @@ class TableSide:
         lock.drop(self._tid)
 
     def stick(self, key: Key, server_id: int, server_key: str) -> None:
-        """Note the server that a key is stuck to."""
+        """Note the server that a key is stuck to. As in HAProxy, which makes a new entry before it
+        looks for the old one, a full table that purges nothing keeps what it has.
+        """
+        table = self.table
+        if table.settings.nopurge and table.used >= table.settings.size:
+            return
         now = self._ctx.now
         entry = self.table.open(key, now, self._tid)
         if entry is None:

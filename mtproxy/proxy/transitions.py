@@ -591,7 +591,8 @@ def _follow_up(
         numbers = _numbers(server, change, moved) if counts else ""
         backend.notify(ctx, severity, f"{text}.{numbers}")
     if lost:
-        backend.notify(ctx, EMERG, f"backend {backend.name} has no server available!")
+        kind = "proxy" if backend.settings.kind == "listen" else "backend"
+        backend.notify(ctx, EMERG, f"{kind} {backend.name} has no server available!")
     if not same:
         for tracker in server.trackers:
             follow(tracker, ctx)

@@ -19,6 +19,9 @@ from mtproxy.rules.patterns.store import PatternStore
 from mtproxy.rules.points import Point
 from mtproxy.rules.types import Type
 
+#: what the numbers of HAProxy's configuration can be
+_INT_MAX = 2**31 - 1
+
 
 @dataclass(slots=True)
 class RuleReader:
@@ -81,7 +84,10 @@ class RuleReader:
     def integer(self, minimum: int | None = None, maximum: int | None = None) -> int:
         text = self.value("an integer")
         try:
-            return parse_integer(text, minimum, maximum)
+            value = parse_integer(text, minimum, maximum)
+            if maximum is None and value > _INT_MAX:
+                raise UnitError(f"must be at most {_INT_MAX} (got {text})")
+            return value
         except UnitError as error:
             raise self.error(str(error), text) from None
 

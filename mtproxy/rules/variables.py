@@ -16,7 +16,7 @@ in the scope proc are counted, not what other sessions hold at the moment.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mtproxy.rules.types import Binary, Value
@@ -42,6 +42,7 @@ CONDITIONS: Final = (
     "ifgt",
     "iflt",
 )
+_LIMITED: Final = ("global", "proc", "sess", "txn", "reqres")
 #: bytes that one variable counts for, beside its data
 OVERHEAD: Final = 80
 
@@ -219,6 +220,11 @@ def _used(kept: dict[str, Any] | None) -> int:
 
 def _data(value: object) -> int:
     return len(value) if isinstance(value, (bytes, Binary)) else 0
+
+
+def limited(tune: Mapping[str, object]) -> bool:
+    """Whether anything limits the size of variables."""
+    return any(tune.get(f"tune.vars.{scope}-max-size") for scope in _LIMITED)
 
 
 def _room(scope: str, build: Build) -> Callable[[View], int] | None:

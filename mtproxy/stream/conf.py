@@ -63,6 +63,12 @@ class _Conf:
         return other
 
 
+def _cookie_letters(proxy: ProxySettings) -> str:
+    cookie = proxy.cookie
+    counts = cookie is not None and bool(cookie.mode or cookie.preserve)
+    return "NN" if counts and proxy.kind != "frontend" else "--"
+
+
 class FrontConf(_Conf):
     """The client side of a stream."""
 
@@ -73,6 +79,7 @@ class FrontConf(_Conf):
         "bufsize",
         "client",
         "client_fin",
+        "cookie_letters",
         "forwardfor",
         "http",
         "http_request",
@@ -99,6 +106,8 @@ class FrontConf(_Conf):
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
         t = proxy.timeouts
+        #: as for a backend, while the proxy of a `listen` section is the only one
+        self.cookie_letters = _cookie_letters(proxy)
         # a frontend has no `timeout connect` to fall back to: it answers at once
         fallback = None if proxy.kind == "frontend" else t.connect
         self.tarpit = own(t.tarpit or fallback or 0)
@@ -169,6 +178,7 @@ class BackConf(_Conf):
         "checkcache",
         "close_server",
         "connect",
+        "cookie_letters",
         "forwardfor",
         "http",
         "http_request",
@@ -203,6 +213,8 @@ class BackConf(_Conf):
     )
 
     def __init__(self, proxy: ProxySettings, global_: GlobalSettings) -> None:
+        #: what the log says of cookies as long as nobody has looked for one
+        self.cookie_letters = _cookie_letters(proxy)
         t = proxy.timeouts
         self.server = _ms(t.server)
         self.server_fin = _ms(t.server_fin, t.server)

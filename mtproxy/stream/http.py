@@ -358,8 +358,12 @@ class HttpStream(HttpEnding):
                 leftover = self.up.rest
         finally:
             unread = self.up_failed
-            if ruled and self.txn.cookie_state != "--":
-                self.term_state = self.term_state[:2] + self.txn.cookie_state
+            if ruled:
+                letters = self.txn.cookie_state
+                if letters == "--":
+                    letters = (self.conf if self.be is None else self.bconf).cookie_letters
+                if letters != "--":
+                    self.term_state = self.term_state[:2] + letters
             self._account()
         if keep:
             return leftover

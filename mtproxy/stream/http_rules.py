@@ -32,6 +32,7 @@ from mtproxy.sched.tasklet import park
 from mtproxy.stream.cookies import cacheable
 from mtproxy.stream.headadjust import odd_names, without_odd_names
 from mtproxy.stream.http_exchange import CLOSE_LINE, KEEP_ALIVE_LINE, HttpExchange
+from mtproxy.stream.persistence import note_refused
 from mtproxy.stream.request_body import RequestBody, wait_for_body, wait_for_more
 from mtproxy.stream.rules import Route, evaluate, run, run_content
 from mtproxy.stream.stream import Stop
@@ -102,9 +103,18 @@ class HttpRules(HttpExchange):
             if self.tracking is not None:
                 self.tracking.count_request()
             if front.request:
-                verdict = evaluate(front.request, self)
-                if verdict is not None:
-                    await self._request_verdict(front.request, verdict)
+                memory = front.memory
+                if memory is None:
+                    await self._request_set(front.request)
+                else:
+                    if not memory.recall(self):
+                        begun = memory.begin(self)
+                        await self._request_set(memory.rules)
+                        if begun is not None:
+                            memory.keep(self, begun)
+                    # a rule that is noted has let the request pass by all others
+                    if memory.rest and self.txn.rule is None:
+                        await self._request_set(memory.rest)
             if front.stats is not None and front.stats.wants(self):
                 await self._intercepted(front.stats)
             if self.conf.restrict:
@@ -237,6 +247,8 @@ class HttpRules(HttpExchange):
             raise Stop(0, "PR")
         if self.tracking is not None and (final.delayed or final.denied or final.reply.blames):
             self.tracking.count_error()
+        if final.delayed or final.denied:
+            note_refused(self)
         if final.delayed:
             self._count_denied()
             await self._tarpit(final)

@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from mtproxy.stream.cookies import PersistenceCookie
+from mtproxy.stream.stream import NOSRV
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,23 @@ class Persistence:
             if server.shared.running or self.persist or forced:
                 return server
         return None
+
+
+def note_refused(stream: HttpRules) -> None:
+    """A rule refuses a request: the log tells of its cookie and names the server that it means."""
+    if stream.be is not None:
+        bconf = stream.bconf
+    else:
+        # a `listen` section's own backend is that of its rules
+        own = stream.room.route
+        if own.backend is None or own.bconf is None or own.backend.name != stream.fe.name:
+            return
+        bconf = own.bconf
+    persistence = bconf.persistence
+    if persistence is not None and persistence.cookie is not None:
+        found = persistence.cookie.read(stream, ignored=False, forced=False)
+        if found is not None and stream.server == NOSRV:
+            stream.server = found.name
 
 
 #: the address and the port as numbers, both in the order of the network

@@ -14,6 +14,7 @@ from mtproxy.base.ruleset import ProxyRules
 from mtproxy.rules.acl import FAIL, MISS
 from mtproxy.rules.keeping import build_keeper
 from mtproxy.rules.verdict import ACCEPT, MISSING, Verdict, Wait
+from mtproxy.stream.repeats import build_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +75,7 @@ class SideRules:
         "content",
         "inspect_delay",
         "keeper",
+        "memory",
         "monitor_fail",
         "persist",
         "redirect",
@@ -95,6 +97,8 @@ class SideRules:
         #: without `mode http` rules about HTTP are ignored
         http = rules if build.proxy.mode == "http" else ProxyRules()
         self.request = build.rules(http, "http-request")
+        #: of `request`; None where the same head may meet another fate the next time
+        self.memory = build_memory(self.request, build, bool(self.content))
         #: behind `request`, even where that was left by `allow`
         self.redirect = build.rules(http, "redirect")
         self.response = build.rules(http, "http-response")

@@ -6,6 +6,7 @@ gives the same requests again. It writes JSON lines to standard output:
 
     {"done": 120, "failed": 3, "bytes": 123456}            progress, about once a second
     {"failure": "status 502", "begin": t0, "end": t1}      permitted while an origin is being hurt
+    {"outcomes": ["w0-1-7 =200", ...]}                      see soak_ledger
     {"fatal": "wrong byte", "detail": ..., "id": ...}       never permitted
 
 Times are of the monotonic clock, which all processes of the machine share. `Shared` is guarded by
@@ -48,6 +49,7 @@ class Shared:
         self.done = 0
         self.failed = 0
         self.bytes = 0
+        self.outcomes: list[str] = []
         self.stop = threading.Event()
 
     def take(self) -> int:
@@ -68,6 +70,9 @@ class Shared:
         """The counters as a line."""
         with self.lock:
             line = {"done": self.done, "failed": self.failed, "bytes": self.bytes}
+            outcomes, self.outcomes = self.outcomes, []
+        if outcomes:
+            self.write(outcomes=outcomes)
         self.write(**line)
 
 
@@ -101,6 +106,8 @@ class Client:
         self.wire: Wire | None = None
         self.identity = ""
         self.moved = 0
+        #: what became of the requests of this exchange, for the books
+        self.outcomes: dict[str, str] = {}
 
     def run(self) -> None:
         """The thread."""
@@ -109,6 +116,7 @@ class Client:
             kind = self.rng.choices(kinds, weights)[0]
             self.identity = f"{self.name}-{number}"
             self.moved = 0
+            self.outcomes = {}
             begin = time.monotonic()
             try:
                 kind(self)
@@ -136,6 +144,7 @@ class Client:
             self.shared.done += 1
             self.shared.failed += failed
             self.shared.bytes += self.moved
+            self.shared.outcomes += [f"{name} {word}" for name, word in self.outcomes.items()]
 
     def _fatal(self, what: str, detail: str) -> None:
         self._drop()
@@ -159,6 +168,7 @@ class Client:
     # -- exchanges
 
     def _head(self, method: str, path: str, *lines: str, version: str = "1.1") -> bytes:
+        self.outcomes[self.identity] = "?"
         text = "".join(f"{line}\r\n" for line in lines)
         head = (
             f"{method} {path} HTTP/{version}\r\nhost: soak\r\nx-id: {self.identity}\r\n{text}\r\n"
@@ -172,6 +182,8 @@ class Client:
         try:
             answer = wire.read_response(method)
         except PeerClosed as closed:
+            if closed.got or wire.buffer:
+                self.outcomes[identity] = "!"
             # All that came of a body with a length has to be right, even if not all came.
             if (
                 not wire.buffer.startswith(b"HTTP/")
@@ -182,6 +194,7 @@ class Client:
             raise Failed(f"closed: {closed}"[:120]) from closed
         except ConnectionError as error:
             raise Failed(f"connection: {error!r}") from error
+        self.outcomes[identity] = f"={answer.status}"
         if answer.status in PERMITTED:
             raise Failed(f"status {answer.status}")
         if answer.status != 200:
@@ -192,6 +205,7 @@ class Client:
         if method != "HEAD" and digest(answer.body) != digest(body):
             if answer.framing == "close" and len(answer.body) < len(body):
                 self._check_prefix(answer.body, body)
+                self.outcomes[identity] = f"~{answer.status}"
                 raise Failed("cut short")
             raise Fatal(f"wrong bytes: {len(answer.body)} came, {len(body)} were right")
         self.moved += len(answer.body)
@@ -215,6 +229,7 @@ class Client:
                 status = wire.read_head().status
             except (WireError, ConnectionError):
                 raise Failed(f"connection: {error!r}") from error
+            self.outcomes[self.identity] = f"~{status}"
             if status in PERMITTED:
                 raise Failed(f"status {status}") from error
             raise Fatal(f"status {status} before the request was sent") from error
@@ -315,6 +330,7 @@ class Client:
                 break
             try:
                 wire.fill(8192)
+                self.outcomes[self.identity] = "!"
             except (PeerClosed, ConnectionError) as error:
                 raise Failed(f"closed: {error}"[:120]) from error
         self._read(wire, self.identity, payload(self.identity, size))
@@ -337,6 +353,8 @@ class Client:
         try:
             answer = wire.read_response("GET")
         except PeerClosed as closed:
+            if closed.got or wire.buffer:
+                self.outcomes[self.identity] = "!"
             # of a chunked body the frames are the proxy's own
             ours = path.startswith("/cut") or b"HTTP/1.1" in closed.got[:9]
             if not ours and not body.startswith(closed.got):
@@ -344,6 +362,7 @@ class Client:
         except ConnectionError:
             pass
         else:
+            self.outcomes[self.identity] = f"={answer.status}"
             if answer.status not in PERMITTED:
                 raise Fatal(f"a whole answer ({answer.status}) to {path}")
         self._drop()
@@ -369,6 +388,7 @@ class Client:
         if self.rng.random() < 0.7:
             try:
                 wire.fill(self.rng.randrange(1, 60_000))
+                self.outcomes[self.identity] = "!"
             except (PeerClosed, ConnectionError) as error:
                 raise Failed(f"closed: {error}"[:120]) from error
         self._leave(wire)
@@ -399,6 +419,7 @@ class Client:
         self._send(wire, self._head("GET", "/upgrade", "connection: upgrade", "upgrade: soak"))
         try:
             head = wire.read_head()
+            self.outcomes[self.identity] = f"~{head.status}"
             if head.status in PERMITTED:
                 raise Failed(f"status {head.status}")
             if head.status != 101:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential import endings_table, families
+from tests.differential import endings_table, families, whole
 from tests.differential.realworld import INDEX, WRITTEN
 from tests.differential.realworld.refused import REFUSED
 
@@ -101,6 +101,8 @@ def find(identifier: str) -> Found:
                 parts = (ending.front, ending.back, ending.both, ending.sections, ending.server)
                 return Found("\n".join(parts), True)
         raise LookupError(f"no ending {name}")
+    if kind == "whole":
+        return Found(whole.ALL[rest].text, True)
     if kind == "refused":
         return Found(REFUSED[rest].text, True)
     return _function(identifier)
@@ -124,6 +126,7 @@ def test_an_id_is_a_test_beside_haproxy_about_its_construct(
         "endings/http/no such ending",
         "endings/none/x",
         "refused/nothing",
+        "whole/nothing",
         "e2e/test_logs.py::test_that_is_not_there",
         "e2e/no_such_file.py::test_x",
     ],
@@ -131,6 +134,12 @@ def test_an_id_is_a_test_beside_haproxy_about_its_construct(
 def test_what_does_not_exist_is_found_out(identifier: str) -> None:
     with pytest.raises(LookupError):
         find(identifier)
+
+
+def test_no_construct_is_without_a_test() -> None:
+    assert [
+        (kind, name) for kind, names in INDEX.items() for name in names if not names[name]
+    ] == []
 
 
 def test_written_names_constructs() -> None:

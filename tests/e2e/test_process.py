@@ -75,6 +75,27 @@ def test_missing_file(program: str, tmp_path: Path) -> None:
     assert run(program, "-f", str(tmp_path / "nothing"))[0] == 1
 
 
+def test_the_verdict_is_what_standard_output_says(program: str, tmp_path: Path) -> None:
+    """Messages go to standard error, so that scripts may tell them apart."""
+    warned = written(tmp_path, f"{LISTENING}backend b\n    bind-process 1\n")
+    command = [*command_of(program), "-c", "-f", warned]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0
+    assert done.stdout == "Warnings were found.\nConfiguration file is valid\n"
+    assert "'bind-process'" in done.stderr
+    assert "valid" not in done.stderr
+
+
+@pytest.mark.parametrize("directory", ["nowhere", "cfg", ""])
+def test_a_directory_that_is_none(program: str, tmp_path: Path, directory: str) -> None:
+    path = written(tmp_path, LISTENING)
+    where = str(tmp_path / directory) if directory else ""
+    code, text = run(program, "-c", "-C", where, "-f", path)
+    assert code == 1
+    assert "ould not change to directory" in text
+    assert "Traceback" not in text
+
+
 def test_no_listener(program: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"{HTTP}\nbackend b\n    server s1 127.0.0.1:9\n")
     assert run(program, "-c", "-f", path)[0] == 2

@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,19 @@ def test_maxconn_of_the_process(proxy, origin: Origin) -> None:
     assert third.still_open(0.3)
     kept[0].close()
     assert third.read_response().status == 200
+
+
+def test_a_pid_file_that_a_process_in_the_foreground_cannot_write(proxy, origin: Origin) -> None:
+    """As in containers, whose files were made for daemons."""
+    running = proxy("global\n    pidfile /nonexistent/a.pid\n" + http(origin.port))
+    assert running.connect().request(GET).status == 200
+
+
+@needs_root
+def test_a_jail_that_is_not_there(program: str) -> None:
+    with Program(program, "global\n    chroot /nonexistent/jail\n" + http(9)) as running:
+        assert running.wait_exit() == 1
+        assert "Cannot chroot(/nonexistent/jail)" in running.output()
 
 
 def test_stats_timeout(proxy) -> None:
@@ -332,6 +346,76 @@ use_backend %[path,word(1,/)] if {{ path_beg /be }}
     assert [match.string for match in found] == [name for _, _, name in asked]
 
 
+# --- pages
+
+#: what makes the proxy send the page of a status: lines of the frontend, of the backend, a request
+PAGES: dict[int, tuple[str, str, bytes]] = {
+    400: ("http-request deny deny_status 400", "", as_wire(GET)),
+    403: ("http-request deny", "", as_wire(GET)),
+    408: ("http-request deny deny_status 408", "", as_wire(GET)),
+    500: ("http-request deny deny_status 500", "", as_wire(GET)),
+    502: ("", "", as_wire("GET /reset HTTP/1.1\nhost: a")),
+    503: ("", "", as_wire(GET)),
+    504: ("", "timeout server 500ms", as_wire("GET /stall HTTP/1.1\nhost: a")),
+}
+
+
+@pytest.mark.parametrize("where", ["defaults", "frontend"])
+@pytest.mark.parametrize("status", PAGES)
+def test_error_files(proxy, origin: Origin, tmp_path: Path, status: int, where: str) -> None:
+    """A file stands for the whole answer, whatever it says (where there was a request at all; see
+    test_http_refusals for what was none).
+    """
+    path = tmp_path / "page.http"
+    path.write_bytes(
+        b"HTTP/1.0 %d Ours\r\nconnection: close\r\ncontent-type: text/html\r\n\r\nour own page"
+        % status
+    )
+    front, back, request = PAGES[status]
+    line = f"errorfile {status} {path}"
+    head = HTTP + f"    {line}\n" if where == "defaults" else HTTP
+    fe = front if where == "defaults" else f"{front}\n {line}"
+    text = http(origin.port, fe=fe, be=back, head=head)
+    if status == 503:
+        text = text.replace(f"127.0.0.1:{origin.port}", "127.0.0.1:1 disabled")
+    with proxy(text).connect() as wire:
+        wire.send(request)
+        got = wire.read_to_end()
+    assert re.match(rb"HTTP/1\.[01] %d Ours\r\n" % status, got)
+    assert got.endswith(b"\r\n\r\nour own page")
+
+
+def test_what_the_page_tells(proxy, origin: Origin) -> None:
+    """Each keyword shows, or hides, what it is about: stats enable, hide-version, show-node,
+    show-legends."""
+    lines = {
+        "plain": "stats enable\n stats uri /",
+        "version": "stats enable\n stats uri /\n stats hide-version",
+        "node": "stats enable\n stats uri /\n stats show-node",
+        "legends": "stats enable\n stats uri /\n stats show-legends",
+    }
+    text = "global\n    node machine-seven\n" + http(origin.port)
+    for name, words in lines.items():
+        text += f'frontend {name}\n    bind "fd@${{{name}}}"\n {words}\n'
+    running = proxy(text)
+    pages = {
+        name: running.connect(name).request("GET / HTTP/1.1\nhost: a").body.decode()
+        for name in lines
+    }
+    version = running.cli("show info").split("Version: ")[1].split()[0]
+    address = f"127.0.0.1:{origin.port}"
+    found = {
+        name: (version in page, "machine-seven" in page, address in page)
+        for name, page in pages.items()
+    }
+    assert found == {
+        "plain": (True, False, False),
+        "version": (False, False, False),
+        "node": (True, True, False),
+        "legends": (True, False, True),
+    }
+
+
 # --- bind
 
 
@@ -385,3 +469,53 @@ def test_levels_of_a_target(proxy, origin: Origin, sink: SyslogSink, level: str)
         if level in ("info", "debug"):
             other.wait("GET /len/6")
         assert any("GET" in text for text in other.texts()) == (level in ("info", "debug"))
+
+
+# --- servers
+
+
+def from_address(running: Program, source: str) -> Wire:
+    """A client at one of this machine's many addresses."""
+    sock = socket.create_connection(running.address(), PATIENCE, source_address=(source, 0))
+    return Wire(sock)
+
+
+def test_balance_source(proxy, serve) -> None:
+    """Who comes from one address meets one server; many addresses meet all of them."""
+    names = ("a", "b", "c")
+
+    def site(name: str) -> int:
+        def answer(wire: Wire) -> None:
+            wire.read_request()
+            body = name.encode()
+            wire.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 1\r\n\r\n" + body)
+
+        return int(serve(answer).port)
+
+    servers = "\n".join(f"server {name} 127.0.0.1:{site(name)}" for name in names)
+    text = f'{HTTP}frontend fe\n    bind "fd@${{fe}}"\n    default_backend be\n'
+    running = proxy(f"{text}backend be\n    balance source{section(servers)}\n")
+    met: dict[str, str] = {}
+    for number in range(1, 31):
+        source = f"127.0.1.{number}"
+        for _ in range(2):
+            with from_address(running, source) as wire:
+                found = wire.request(GET).body.decode()
+            assert met.setdefault(source, found) == found
+    # the address as a number, by the servers' weight (manual 4.2, `hash-type map-based`)
+    assert set(met.values()) == set(names)
+    assert [met[f"127.0.1.{number}"] for number in (1, 2, 3, 4)] == [
+        names[(index + names.index(met["127.0.1.1"])) % 3] for index in range(4)
+    ]
+
+
+def test_inter(proxy, origin: Origin) -> None:
+    """Checks come in intervals: five of them take at least four."""
+    be = "option httpchk GET /len/1"
+    proxy(http(origin.port, be=be, server="check inter 300ms"))
+    begin = time.monotonic()
+    wait_until(lambda: len(origin.requests) >= 1, "the first check")
+    first = time.monotonic()
+    wait_until(lambda: len(origin.requests) >= 6, "five more")
+    # the first of them was perhaps seen late
+    assert time.monotonic() - first >= 4 * 0.3 - (first - begin)

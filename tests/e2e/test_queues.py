@@ -6,6 +6,8 @@ import re
 import socket
 import threading
 
+import pytest
+
 from mtproxy.testing.configs import HTTP
 from mtproxy.testing.program import Program
 from mtproxy.testing.syslog_sink import SyslogSink, parse_http_line
@@ -228,6 +230,40 @@ def test_a_client_leaves_the_queue(proxy, serve, sink: SyslogSink) -> None:
     gate.answer()
     assert [wire.read_response().status for wire in (first, stays)] == [200, 200]
     assert gate.arrived == ["/0", "/2"]
+
+
+def closes_its_side(running: Program, gate: Gate, sink: SyslogSink) -> None:
+    """A client that waits in the queue closes its sending side, and is let go without an answer."""
+    first = ask(running, "/0")
+    gate.wait(1)
+    (gone,) = in_turn(running, ("/1",))
+    gone.sock.shutdown(socket.SHUT_WR)
+    assert gone.read_to_end() == b""
+    (line,) = lines(sink, "GET /1")
+    assert (line.server, line.termination, line.status) == ("<NOSRV>", "CQ--", -1)
+    gate.answer()
+    assert first.read_response().status == 200
+    assert gate.arrived == ["/0"]
+
+
+def test_half_closed_in_the_queue(proxy, serve, sink: SyslogSink) -> None:
+    gate = Gate()
+    text = config(sink, f"server s 127.0.0.1:{serve(gate).port} maxconn 1")
+    text = text.replace("defaults\n", "defaults\n    option abortonclose\n")
+    closes_its_side(proxy(text), gate, sink)
+
+
+@pytest.mark.only("mtproxy")
+def test_half_closed_in_the_queue_of_a_backend_with_the_option(
+    proxy, serve, sink: SyslogSink
+) -> None:
+    """As the manual says of the option. HAProxy 2.6 does not look at clients whose frontend has not
+    inherited it: the request stays in the queue, is sent when its turn comes, or gets the 503 of
+    `timeout queue`.
+    """
+    gate = Gate()
+    server = f"server s 127.0.0.1:{serve(gate).port} maxconn 1"
+    closes_its_side(proxy(config(sink, server, be="option abortonclose")), gate, sink)
 
 
 def test_without_abortonclose_it_stays(proxy, serve, sink: SyslogSink) -> None:

@@ -5,9 +5,11 @@
 
 While clients (mtproxy.testing.soak_client) check every byte, the origins are killed, restarted,
 reset and stalled in turns, with healthy times between; others break single answers off, at any
-place, servers are disabled by hand, and requests queue, as each server takes a few at a time.
+place, servers are disabled by hand, the proxy is stopped for a moment, and requests queue, as each
+server takes a few at a time.
 Afterwards everybody leaves, and the proxy has to be as it was: no socket more, no memory grown, no
-session left, and counters that add up.
+session left, counters that add up, and a log that has a line for each request, as its client saw
+it (mtproxy.testing.soak_ledger).
 
 It fails on: a wrong byte, an answer to another client, a request that hangs, a status that nobody
 sent, a failure (502, 503, 504 or a closed connection) while all origins were well beyond the rate
@@ -33,26 +35,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from mtproxy.testing import procfs
 from mtproxy.testing.program import Program
-from mtproxy.testing.server import free_port
-from mtproxy.testing.waiting import PATIENCE, wait_until
-from mtproxy.testing.wire import refused
+from mtproxy.testing.soak_chaos import Chaos, OriginProcess, Pulse
+from mtproxy.testing.soak_ledger import FORMAT, Ledger, LogReader
+from mtproxy.testing.waiting import wait_until
 
 #: failures permitted per request while every origin is well
 HEALTHY_FAILURES = 1 / 5000
-#: seconds after an origin recovered, and the proxy's checks have seen it, in which its former state
-#: may still show: requests that began before have to end
-RECOVERY = 2.0
-#: a thread that wants to run 20 times a second and is kept from it for so long tells that the
-#: machine is: timeouts of a second strike then although nobody is ill
-STALL = 0.4
-SERVER_TIMEOUT = 5.0
 #: a pipe pair kept for the next splice is no leak, a socket is
 KEPT_PIPES = 32
 MOST_GROWTH = 24_000_000
-#: dealt in random order: also a short run sees most of them
-_DECK = ["kill"] * 4 + ["restart"] * 2 + ["reset"] * 4 + ["stall"] * 3 + ["long stall"]
-_DECK += ["disable"] * 3
-
 CONFIG = """
 global
     nbthread {threads}
@@ -69,125 +60,15 @@ defaults
     option redispatch
 frontend fe
     bind "fd@${{fe}}"
+    log 127.0.0.1:{log} local0
+    capture request header x-id len 64
+    log-format "soak {format}"
     default_backend be
 backend be
     balance roundrobin
     default-server maxconn 6 check inter 200ms fastinter 100ms downinter 200ms rise 2 fall 2
     {servers}
 """
-
-
-class OriginProcess:
-    """One origin and the ways to hurt it. Used by the chaos thread alone."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        words = ["--port", str(self.port), "--name", self.name, "--patience", "60"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mtproxy.testing.origin", *words], stdout=subprocess.DEVNULL
-        )
-        wait_until(lambda: not refused(("127.0.0.1", self.port)), f"origin {self.name}")
-
-    def signal(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-
-    def end(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-        self.process.wait(PATIENCE)
-
-
-class Pulse(threading.Thread):
-    """Notes when the machine stood still, see STALL. `stalls` is read after `join`."""
-
-    def __init__(self) -> None:
-        super().__init__(name="pulse")
-        self.finish = threading.Event()
-        self.stalls: list[tuple[float, float]] = []
-
-    def run(self) -> None:
-        last = time.monotonic()
-        while not self.finish.wait(0.05):
-            now = time.monotonic()
-            if now - last > STALL:
-                self.stalls.append((last, now))
-            last = now
-
-
-class Chaos(threading.Thread):
-    """Hurts one origin at a time. `windows` holds [begin, end] of each hurt; an open one ends at
-    infinity. Only this thread writes; readers take it after `join`, or a copy."""
-
-    def __init__(
-        self, proxy: Program, origins: Sequence[OriginProcess], seed: str, healthy: float
-    ) -> None:
-        super().__init__(name="chaos")
-        self.proxy = proxy
-        self.origins = origins
-        self.rng = random.Random(f"chaos-{seed}")
-        self.healthy = healthy
-        self.deck: list[str] = []
-        self.windows: list[tuple[float, float]] = []
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.now = "healthy"
-        self.finish = threading.Event()
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            pause = self.healthy
-            while not self.finish.wait(pause):
-                self.hurt()
-                pause = self.healthy + RECOVERY
-        except BaseException as error:  # noqa: BLE001 - shown by the main thread
-            self.error = error
-
-    def hurt(self) -> None:
-        origin = self.rng.choice(self.origins)
-        if not self.deck:
-            self.deck = list(_DECK)
-            self.rng.shuffle(self.deck)
-        what = self.deck.pop()
-        self.now = f"{what} {origin.name}"
-        self.counts[what] += 1
-        begin = time.monotonic()
-        self.windows.append((begin, float("inf")))
-        if what in ("kill", "restart"):
-            origin.end(signal.SIGKILL if what == "kill" else signal.SIGTERM)
-            self.finish.wait(self.rng.uniform(0.1, 1.5))
-            origin.start()
-        elif what == "disable":
-            self.proxy.cli(f"disable server be/{origin.name}")
-            self.finish.wait(self.rng.uniform(0.1, 1.5))
-            self.proxy.cli(f"enable server be/{origin.name}")
-        elif what == "reset":
-            origin.signal(signal.SIGUSR1)
-        else:
-            origin.signal(signal.SIGSTOP)
-            long = what == "long stall"
-            self.finish.wait(SERVER_TIMEOUT + 2 if long else self.rng.uniform(0.3, 3.0))
-            origin.signal(signal.SIGCONT)
-        wait_until(lambda: self.all_up() or not self.proxy.alive(), "all servers to be up")
-        self.windows[-1] = (begin, time.monotonic())
-        self.now = "healthy"
-
-    def all_up(self) -> bool:
-        """Whether the proxy knows that all origins are well."""
-        return all(self.proxy.server_status("be", origin.name) == "UP" for origin in self.origins)
-
-    def excuses(self, begin: float, end: float) -> bool:
-        """Whether an origin was hurt, or just had been, at some time between `begin` and `end`."""
-        return any(start <= end and begin <= stop + RECOVERY for start, stop in list(self.windows))
-
-    def healthy_share(self, begin: float, end: float) -> float:
-        """The part of the time in which nothing was excused."""
-        hurt = sum(min(stop + RECOVERY, end) - start for start, stop in self.windows)
-        return max(0.0, 1 - hurt / (end - begin))
 
 
 class Soak:
@@ -200,16 +81,22 @@ class Soak:
         self.failures: list[tuple[float, float, str]] = []
         self.progress: dict[int, dict[str, int]] = {}
         self.warm_rss = 0
+        self.ledger = Ledger()
+        #: answers and errors that the frontend counted
+        self.said = 0
 
     def run(self) -> None:
         options = self.options
         origins = [OriginProcess(f"o{n + 1}") for n in range(3)]
         with contextlib.ExitStack() as stack:
             for origin in origins:
-                stack.callback(_kill, origin)
+                stack.callback(origin.kill)
                 origin.start()
             servers = "\n    ".join(f"server {o.name} 127.0.0.1:{o.port}" for o in origins)
-            config = CONFIG.format(threads=options.threads, servers=servers)
+            log = stack.enter_context(LogReader(self.ledger))
+            config = CONFIG.format(
+                threads=options.threads, servers=servers, log=log.port, format=FORMAT
+            )
             proxy = stack.enter_context(Program(options.program, config))
             proxy.wait_ready()
             sockets, descriptors = self._sockets(proxy), proxy.fd_count()
@@ -228,6 +115,7 @@ class Soak:
             if stalled:
                 print(f"the machine stood still {len(pulse.stalls)} times, {stalled:.1f} s in all")
             self._add_up(proxy)
+            self._audit(proxy, log)
             for origin in origins:
                 origin.end(signal.SIGKILL)
             self._aftermath(proxy, sockets, descriptors)
@@ -291,6 +179,8 @@ class Soak:
                     self.problems.append(f"{line['fatal']}: {line['detail']} (id {line['id']})")
                 elif "failure" in line:
                     self.failures.append((line["begin"], line["end"], line["failure"]))
+                elif "outcomes" in line:
+                    self.ledger.enter_outcomes(line["outcomes"])
                 else:
                     self.progress[number] = line
         worker.stdout.close()
@@ -342,6 +232,7 @@ class Soak:
         requests, said = int(front["req_tot"]), answers(front)
         # a kept connection that its server closed meanwhile ends without an answer and a line
         silent = requests - said
+        self.said = said
         with self.lock:
             failed = len(self.failures)
         print(
@@ -359,6 +250,34 @@ class Soak:
                 self.problems.append(f"{name}: {back[name]} behind, {front[name]} in front")
         if int(back["wretr"]) != sum(int(row["wretr"]) for row in servers):
             self.problems.append("retries of the servers are not the backend's")
+
+    def _audit(self, proxy: Program, log: LogReader) -> None:
+        """The log against what the clients saw, request by request."""
+        ledger = self.ledger
+        if not proxy.alive() or self.problems:
+            return
+        with contextlib.suppress(TimeoutError):
+            wait_until(lambda: not ledger.waiting(), "the log's last lines", 60)
+        if lost := log.lost():
+            self.problems.append(f"the log's reader was late: {lost} datagrams are lost")
+            return
+        self.problems += ledger.problems()
+        unlogged = ledger.unlogged()
+        if ledger.lines != self.said:
+            self.problems.append(
+                f"{self.said} answers and errors were counted, {ledger.lines} were logged"
+            )
+        kinds = {"=": 0, "~": 0, "!": 0, "?": 0}
+        for word, count in ledger.outcomes.items():
+            kinds[word[0]] += count
+        states = ", ".join(f"{what} {n:,}" for what, n in ledger.states.most_common(12))
+        print(
+            f"log: {ledger.lines:,} lines, {ledger.headless:,} of them without a head; "
+            f"{ledger.queued:,} waited in a queue, {ledger.retries:,} retries\n"
+            f"    states: {states}\n"
+            f"    clients: {kinds['=']:,} whole answers, {kinds['~']:,} cut, {kinds['!']:,} left, "
+            f"{kinds['?']:,} without a word, of which {unlogged:,} are not in the log"
+        )
 
     def _aftermath(self, proxy: Program, sockets: int, descriptors: int) -> None:
         """Clients and origins are gone: what does the proxy still hold?"""
@@ -400,12 +319,6 @@ class Soak:
             proxy.stop(signal.SIGTERM)
         if "Traceback" in proxy.output():
             self.problems.append(f"the proxy printed a traceback:\n{proxy.output()[-3000:]}")
-
-
-def _kill(origin: OriginProcess) -> None:
-    if origin.process is not None and origin.process.poll() is None:
-        origin.process.kill()
-        origin.process.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -128,6 +128,18 @@ def read_value(kind: str, text: bytes, entry: Entry) -> None:
         raise PatternError(f"unable to parse '{text.decode('utf-8', 'surrogateescape')}'")
 
 
+class Changes:
+    """Whether any list of patterns has changed: `token` is another object then.
+
+    Whoever remembers what came of a look-up reads it before, by one load; changes store it behind.
+    """
+
+    __slots__ = ("token",)
+
+    def __init__(self) -> None:
+        self.token = object()
+
+
 class PatternRef:
     """A list of patterns.
 
@@ -137,6 +149,7 @@ class PatternRef:
     """
 
     __slots__ = (
+        "changes",
         "current",
         "display",
         "exprs",
@@ -151,7 +164,15 @@ class PatternRef:
         "number",
     )
 
-    def __init__(self, name: str, display: str, *, has_values: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        display: str,
+        *,
+        has_values: bool = False,
+        changes: Changes | None = None,
+    ) -> None:
+        self.changes = Changes() if changes is None else changes
         self.name = name
         self.display = display
         self.number = -1
@@ -248,6 +269,7 @@ class PatternRef:
         try:
             self._append(self.current if generation is None else generation, key, value)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
 
     def add_once(self, key: bytes, tid: int) -> None:
@@ -257,6 +279,7 @@ class PatternRef:
             if not self._all(key):
                 self._append(self.current, key, None)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
 
     def set(self, key: bytes, value: bytes, tid: int) -> bool:
@@ -267,6 +290,7 @@ class PatternRef:
             for entry in entries:
                 self._change(entry, value)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
         return bool(entries)
 
@@ -280,6 +304,7 @@ class PatternRef:
             if not entries:
                 self._append(self.current, key, value)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
 
     def delete(self, key: bytes, tid: int) -> bool:
@@ -290,6 +315,7 @@ class PatternRef:
             for entry in entries:
                 self._remove(entry)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
         return bool(entries)
 
@@ -301,6 +327,7 @@ class PatternRef:
             if entry is not None:
                 self._change(entry, value)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
         return entry is not None
 
@@ -312,6 +339,7 @@ class PatternRef:
             if entry is not None:
                 self._remove(entry)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
         return entry is not None
 
@@ -338,6 +366,7 @@ class PatternRef:
             if number == self.current:
                 self._switch(number, Generation(self.exprs))
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
 
     def commit(self, number: int, tid: int) -> bool:
@@ -353,6 +382,7 @@ class PatternRef:
             older = [old for old in self.generations if signed(old - number) < 0]
             gone.extend(self.generations.pop(old) for old in older)
         finally:
+            self.changes.token = object()
             self.lock.drop(tid)
         return True
 

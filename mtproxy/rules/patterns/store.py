@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from mtproxy.base.files import read_whole
 from mtproxy.base.location import Location
 from mtproxy.rules.patterns.methods import PatternError
-from mtproxy.rules.patterns.reference import PatternRef
+from mtproxy.rules.patterns.reference import Changes, PatternRef
 
 
 class PatternStore:
     """The lists in the order of their numbers (of their making, until `finish`)."""
 
-    __slots__ = ("_wanted", "by_name", "refs")
+    __slots__ = ("_wanted", "by_name", "changes", "refs")
 
     def __init__(self) -> None:
         self.refs: list[PatternRef] = []
         self.by_name: dict[str, PatternRef] = {}
+        self.changes = Changes()
         #: files that actions name, and where; they may be loaded further down
         self._wanted: list[tuple[str, str, Location]] = []
 
@@ -30,7 +31,8 @@ class PatternStore:
         """A new list for the patterns of an ACL line. Raises PatternError for a taken number."""
         if number is not None and any(ref.number == number for ref in self.refs):
             raise PatternError("the id is already used")
-        ref = PatternRef("", f"acl '{keyword}' file '{location.file}' line {location.line}")
+        display = f"acl '{keyword}' file '{location.file}' line {location.line}"
+        ref = PatternRef("", display, changes=self.changes)
         ref.location = location
         ref.for_acl = True
         if number is not None:
@@ -53,7 +55,10 @@ class PatternStore:
         place = f"by {user} at file '{location.file}' line {location.line}"
         if ref is None:
             ref = PatternRef(
-                name, f"pattern loaded from file '{name}' used {place}", has_values=two_columns
+                name,
+                f"pattern loaded from file '{name}' used {place}",
+                has_values=two_columns,
+                changes=self.changes,
             )
             ref.location = location
             read_file(ref, name)

@@ -50,4 +50,9 @@ CASES = [
     rules("nocache and a cacheable answer", "", request("/"), back=f"cookie SRV insert nocache\n{_SERVERS}", answers=(answer("cache-control: public"),)),
     rules("checkcache", "", request("/"), back="option checkcache\n" + _SERVERS, answers=(answer("set-cookie: a=1", "cache-control: public"),)),
     rules("checkcache no-cache", "", request("/"), back="option checkcache\n" + _SERVERS, answers=(answer("set-cookie: a=1", "cache-control: no-cache"),)),
+    *(rules(f"{what}, behind a cookie", "", request("/x"), request("/x", "cookie: S=c1"), request("/x", "cookie: S=none; b=c"), back=f"cookie S insert\nserver s1 @ORIGIN@ cookie c1\nserver s2 @ORIGIN@ cookie c2\n{line}")
+      for what, line in {
+          "deny": "http-request deny", "tarpit": "timeout tarpit 50ms\nhttp-request tarpit", "redirect": "redirect location /y", "return": "http-request return status 200",
+          "auth": "http-request auth", "reject": "http-request reject"}.items()),
+    *(rules(f"deny, behind a cookie {mode}", "", request("/x", "cookie: S=c1"), back=f"cookie S {mode}\nserver s1 @ORIGIN@ cookie c1\nhttp-request deny") for mode in ("rewrite", "prefix", "insert preserve", "")),
 ]

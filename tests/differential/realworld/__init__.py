@@ -5,6 +5,7 @@ An id is one of
 
     cases/FAMILY/NAME         a case of tests/differential/cases
     endings/http/NAME         an ending of tests/differential/endings_table.py (or endings/tcp/NAME)
+    whole/NAME                a whole configuration of tests/differential/whole
     refused/NAME              an entry of `refused.REFUSED`: this program refuses it, with words
     e2e/test_x.py::test_y     a test function below tests/, without its parameters
 

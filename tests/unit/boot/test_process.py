@@ -134,7 +134,7 @@ def test_confine_changes_the_root_directory(tmp_path: Path) -> None:
     [
         ("user='no-such-user'", "cannot find user or group: "),
         ("group='no-such-group'", "cannot find user or group: "),
-        ("chroot='/nonexistent'", "cannot change identity or root directory: "),
+        ("chroot='/nonexistent'", "Cannot chroot(/nonexistent): No such file"),
     ],
 )
 def test_confine_says_what_is_wrong(settings: str, message: str) -> None:

@@ -68,6 +68,8 @@ def test_a_condition_and_the_versions_need_no_file() -> None:
     assert parse_args(["-cc", "1 && 0"]).condition == "1 && 0"
     assert parse_args(["-cc", ""]).condition == ""
     assert (parse("-v").version, parse("-vv").version, parse("--version").version) == (1, 2, 1)
+    # whatever begins so is one of the two, as in HAProxy
+    assert (parse("-version").version, parse("-vvv").version) == (1, 2)
     assert parse("--help").help
     assert parse("-h").help
 
@@ -82,7 +84,7 @@ def test_a_condition_and_the_versions_need_no_file() -> None:
         (["-cc"], "'-cc' expects an argument"),
         (["x.cfg"], "unexpected argument 'x.cfg'; a configuration file stands behind '-f'"),
         (["-fx.cfg"], "unknown option '-fx.cfg'"),
-        (["-vvv"], "unknown option '-vvv'; did you mean '-vv'?"),
+        (["-cc1"], "unknown option '-cc1'; did you mean '-cc'?"),
         (["--halp"], "unknown option '--halp'; did you mean '--help'?"),
         (["-f", "x", "-n", "many"], "'-n' expects a number (got 'many')"),
         (["-f", "x", "-n", "-1"], "'-n' expects a number"),

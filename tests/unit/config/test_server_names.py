@@ -165,7 +165,7 @@ def section(tmp_path: Path, lines: str) -> tuple[Settings | None, list[str]]:
 
 def test_a_whole_section(tmp_path: Path) -> None:
     lines = (
-        " nameserver a 192.0.2.1\n nameserver b tcp@[2001:db8::1]:54\n"
+        " nameserver a 192.0.2.1:53\n nameserver b tcp@[2001:db8::1]:54\n"
         " nameserver c udp@192.0.2.3:55\n"
         " hold nx 1s\n hold refused 2s\n hold timeout 3s\n hold other 4s\n hold obsolete 5s\n"
         " hold valid 6s\n timeout resolve 7s\n timeout retry 8s\n resolve_retries 9\n"
@@ -189,7 +189,7 @@ def test_resolv_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its place, and as the section that there always is."""
     path = tmp_path / "resolv.conf"
     monkeypatch.setattr(keywords_resolvers, "_RESOLV_CONF", path)
-    found, _ = section(tmp_path, " nameserver a 192.0.2.9")
+    found, _ = section(tmp_path, " nameserver a 192.0.2.9:53")
     assert found is not None
     assert list(found.resolvers) == ["r"]
     path.write_text(RESOLV_CONF)
@@ -199,6 +199,6 @@ def test_resolv_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names == {name: ["192.0.2.1", "2001:db8::1"] for name in ("r", "default")}
     assert found.resolvers["default"].implicit
     assert any("'nobody' is no address" in text for text in said)
-    found, said = loaded(tmp_path, "resolvers default\n nameserver x 192.0.2.2\n")
+    found, said = loaded(tmp_path, "resolvers default\n nameserver x 192.0.2.2:53\n")
     assert found is not None, said
     assert not found.resolvers["default"].implicit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,8 @@ from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.base.log_settings import LogSettings, RingSettings
 from mtproxy.config.keywords_log import parse_sample
 from mtproxy.log import function, logger, syslog, targets
-from mtproxy.log.logger import ThreadLogs, make_logger, open_senders, send_text
-from mtproxy.log.ring import Ring
+from mtproxy.log.logger import Sender, ThreadLogs, make_logger, open_senders, send_text
+from mtproxy.log.ring import Ring, RingTarget
 from mtproxy.log.sampling import STRATEGIES
 from mtproxy.rules.logformat.grammar import FormatError
 from mtproxy.sync import stats
@@ -211,13 +212,14 @@ def test_logasap(opened):
 # --- form
 
 
-def test_length_counts_head_and_newline(opened):
+def test_length_counts_the_head_but_not_the_newline(opened):
+    """That of a datagram; on a descriptor the newline is one of them."""
     logs = [log_to("a", length=80, format="raw"), log_to("b", length=80), log_to("c", format="raw")]
     log = make_logger(logs, None, 1, None, log_format="httplog")
     log.log(FakeRecord())
     log.text(syslog.ALERT, "z" * 500)
     for name in ("a", "b"):
-        assert [len(m) for m in opened[name].messages] == [80, 80]
+        assert [len(m) for m in opened[name].messages] == [81, 81]
         assert all(m.endswith(b"\n") for m in opened[name].messages)
     assert texts(opened["c"])[0].startswith(texts(opened["a"])[0][:-1])
     assert len(opened["c"].messages[1]) == 501
@@ -227,7 +229,23 @@ def test_exact_length_is_not_cut(opened):
     log = make_logger([log_to("a", length=80, format="raw")], None, 1, None, log_format="%b")
     log.log(FakeRecord(backend="b" * 79))
     log.log(FakeRecord(backend="b" * 80))
-    assert opened["a"].messages == [b"b" * 79 + b"\n"] * 2
+    log.log(FakeRecord(backend="b" * 81))
+    assert opened["a"].messages == [b"b" * n + b"\n" for n in (79, 80, 80)]
+
+
+@pytest.mark.parametrize(("kind", "bytes_"), [("stdout", 80), ("datagram", 81), ("ring", 79)])
+def test_what_a_length_counts(kind: str, bytes_: int):
+    """Of a text whose buffer is that of the longest line (HAProxy's): see `Sender.maximum`."""
+    target = {
+        "stdout": lambda: targets.StreamTarget("stdout", 1),
+        "datagram": lambda: targets.DatagramTarget("d", socket.AF_UNIX, "/nowhere"),
+        "ring": lambda: RingTarget(Ring(RingSettings("r", maxlen=90)), 1),
+    }[kind]()
+    sender = Sender(log_to("a", length=80), "t", 1, "", target, 80)
+    sender.target = memory = Memory("m")
+    sender.send(syslog.INFO, "x" * 200)
+    target.close()
+    assert [len(message) for message in memory.messages] == [bytes_]
 
 
 @pytest.mark.parametrize("log_format", syslog.FORMATS)
@@ -521,5 +539,5 @@ def test_two_lines_into_one_ring(opened):
     log.log(FakeRecord())
     assert ring.end == 0
     thread_logs.flush()
-    assert [len(message) for message in ring.read(0, 1000)[0]] == [79, 100]
+    assert [len(message) for message in ring.read(0, 1000)[0]] == [80, 100]
     assert (thread_logs.sent, thread_logs.dropped) == (2, 0)
