@@ -346,7 +346,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ssl-reuse", "TLS"),
     _later("tcp-md5sig", "TCP MD5 signatures", 1),
     _later("tls-tickets", "TLS"),
-    ServerOption("usesrc", usesrc_alone, Support.YES, "behind `source` alone"),
+    ServerOption("usesrc", usesrc_alone),
     _later("verify", "TLS", 1),
     _later("verifyhost", "TLS", 1),
 )
