@@ -65,6 +65,7 @@ class Port(Enum):
     MANDATORY = auto()  # bind: a port or a range
     OPTIONAL = auto()  # log
     OPTIONAL_OR_OFFSET = auto()  # server: none, N, +N or -N
+    OPTIONAL_OR_RANGE = auto()  # source of a server: none, N or N-M
     FORBIDDEN = auto()
 
 
@@ -158,10 +159,10 @@ def _ports(text: str, port: str | None, rule: Port) -> tuple[list[int], int | No
     low = _check_port(text, decimal(found[1]), zero_allowed=zero_allowed)
     if found[2] is None:
         return [low], None
-    if rule is not Port.MANDATORY:
+    if rule not in (Port.MANDATORY, Port.OPTIONAL_OR_RANGE):
         raise AddressError(f"port range not permitted here in '{text}'")
     high = _check_port(text, decimal(found[2]), zero_allowed=zero_allowed)
-    if high < low:
+    if high < low or not low:
         raise AddressError(f"invalid port range '{port}' in '{text}'")
     return list(range(low, high + 1)), None
 
@@ -230,6 +231,16 @@ def _one(
         kind = AddressKind.UDP4 if datagram else AddressKind.IPV4
     base = Address(kind, host=host, text=text, port_offset=offset)
     return [ParsedAddress(replace(base, port=port), hostname) for port in ports]
+
+
+def parse_with_range(
+    text: str, environ: Mapping[str, str], resolver: Resolver | None = resolve
+) -> tuple[Address, int]:
+    """An address that may have a range of ports: it with the first, and the last one; 0: no range.
+    Raises AddressError.
+    """
+    found = _one(text, environ, Port.OPTIONAL_OR_RANGE, resolver)
+    return found[0].address, found[-1].address.port if len(found) > 1 else 0
 
 
 def dynamic_cookie(key: str, address: Address) -> bytes:

@@ -38,6 +38,37 @@ class Address:
     port_offset: int | None = None
 
 
+class UseSource(Enum):
+    """Whose address servers see, rather than one of ours (manual 4.2, `usesrc`)."""
+
+    ADDRESS = "address"
+    #: the client's, and its port
+    CLIENT = "client"
+    #: the client's, from a port that the system chooses
+    CLIENT_IP = "clientip"
+    #: the one that a header of the request names
+    HEADER = "hdr_ip"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """`source`: where connections to servers come from (manual 4.2 and 5.2)."""
+
+    address: Address
+    #: the last port of a range that begins with the port of `address`; 0: there is no range
+    high_port: int = 0
+    #: the network interface that they leave through, whatever routes say; empty: any
+    interface: str = ""
+    #: None: nobody else's
+    usesrc: UseSource | None = None
+    #: of ADDRESS
+    foreign: Address | None = None
+    #: of HEADER: its name in lower case, and which of its parts: from 1 on, or from -1 backwards;
+    #: 0 is none at all
+    header: bytes = b""
+    occurrence: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class BindSettings:
     """One listening address of a `bind` line; a list or a port range gives several."""

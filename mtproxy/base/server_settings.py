@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mtproxy.base.addresses import Address, SendProxy
+from mtproxy.base.addresses import Address, SendProxy, SourceSettings
 from mtproxy.base.location import Location
 
 
@@ -107,7 +107,7 @@ class ServerSettings:
     pool_purge_delay: int = 5000
     #: how often a connection is used again before it is closed; -1: no limit
     max_reuse: int = -1
-    source: Address | None = None
+    source: SourceSettings | None = None
     #: the host name has no address (`init-addr none`, -dr): the server starts in maintenance
     unresolved: bool = False
     #: `rise` and `fall`, also of a server that is not checked: reports give them

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtproxy.base.addresses import Address, BindSettings
+from mtproxy.base.addresses import Address, BindSettings, SourceSettings
 from mtproxy.base.checkscript import CheckScript
 from mtproxy.base.location import Location
 from mtproxy.base.log_settings import LogForwardSettings, LogSettings, RingSettings
@@ -161,7 +161,7 @@ class ProxySettings:
     srvtcpka_idle: int | None = None
     srvtcpka_intvl: int | None = None
     #: source address of the connections to the servers
-    source: Address | None = None
+    source: SourceSettings | None = None
     #: `id` was given rather than counted
     forced_id: bool = False
     rules: ProxyRules = ProxyRules()

@@ -185,7 +185,8 @@ def announce(backend: str, ctx: ThreadContext, level: int, text: str) -> None:
     """Say on standard error and in the backend's logs that the state of a server has changed."""
     if level == syslog.EMERG:
         # as HAProxy words it on standard error
-        tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has"))
+        aborting = " Aborting." if text.startswith("Cannot bind") else ""
+        tell("alert", text.replace(f"backend {backend} has", f"backend '{backend}' has") + aborting)
     else:
         tell("warning", text)
     log_only(ctx, level, text, backend)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from mtproxy.base.address import dynamic_cookie
-from mtproxy.base.addresses import Address, BindSettings
+from mtproxy.base.addresses import Address, BindSettings, SourceSettings
 from mtproxy.base.location import Location
 from mtproxy.base.log_settings import LogSettings, RingSettings
 from mtproxy.base.ruleset import (
@@ -218,7 +218,7 @@ class ProxyDraft:
     #: what they come to, see `keywords_errors.resolve`
     error_replies: dict[int, ReplySpec] = field(default_factory=dict)
     keepalive_probes: dict[str, Any] = field(default_factory=dict)
-    source: Address | None = None
+    source: SourceSettings | None = None
     rules: RulesDraft = field(default_factory=RulesDraft)
     stick_table: StickTableSettings | None = None
     #: the `defaults` that it started from

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 
-from mtproxy.base.addresses import Address, AddressKind, BindSettings, SendProxy
+from mtproxy.base.addresses import (
+    Address,
+    AddressKind,
+    BindSettings,
+    SendProxy,
+    SourceSettings,
+    UseSource,
+)
 from mtproxy.base.location import Location
 from mtproxy.base.log_settings import LogForwardSettings, LogSettings, RingSettings
 from mtproxy.base.ruleset import Format
@@ -190,7 +197,7 @@ def _proxy(proxy: ProxySettings) -> Iterator[str]:
         )
         yield _line("http-reuse", proxy.http_reuse)
         if proxy.source is not None:
-            yield _line("source", _address(proxy.source))
+            yield _line(*_source_words(proxy.source))
         if proxy.cookie is not None:
             yield _line(*cookie_words(proxy.cookie))
         yield from _value("dynamic-cookie-key", proxy.dynamic_cookie_key)
@@ -334,6 +341,21 @@ def _address(address: Address) -> str:
     return shown.removesuffix(":0") if address.port_offset is None else shown
 
 
+def _source_words(source: SourceSettings) -> list[str]:
+    shown = _address(source.address)
+    if source.high_port:
+        shown += f"-{source.high_port}"
+    words = ["source", shown]
+    if source.usesrc is not None:
+        whose = source.usesrc.value
+        if source.foreign is not None:
+            whose = _address(source.foreign)
+        elif source.usesrc is UseSource.HEADER:
+            whose += f"({text(source.header)},{source.occurrence})"
+        words += ["usesrc", whose]
+    return [*words, "interface", source.interface] if source.interface else words
+
+
 _BIND_VALUES = (
     "name", "id", "backlog", "user", "group", "uid", "gid", "mss", "interface", "maxconn", "proto",
     "v4v6", "v6only", "defer-accept", "tfo", "accept-proxy", "transparent",
@@ -432,7 +454,7 @@ def _server_words(server: ServerSettings) -> list[str]:
     if server.tcp_ut is not None:
         words += ["tcp-ut", duration(server.tcp_ut)]
     if server.source is not None:
-        words += ["source", _address(server.source)]
+        words += _source_words(server.source)
     if server.cookie:
         words += ["cookie", text(server.cookie)]
     if server.hash_key != "id":

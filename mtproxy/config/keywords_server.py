@@ -17,6 +17,7 @@ from mtproxy.base.errors import ConfigError
 from mtproxy.base.nearest import nearest
 from mtproxy.config.context import Context
 from mtproxy.config.keywords_server_state import STATE_OPTIONS
+from mtproxy.config.keywords_source import server_source, usesrc_alone
 from mtproxy.config.model import (
     BACK,
     BACK_ONLY,
@@ -78,26 +79,6 @@ def _check_port(ctx: Context, args: Args, draft: ServerDraft) -> None:
 
 def _socks4(ctx: Context, args: Args, draft: ServerDraft) -> None:
     draft.socks4 = _address(ctx, args, "socks4", Port.MANDATORY)
-
-
-def _source(ctx: Context, args: Args, draft: ServerDraft) -> None:
-    draft.source = parse_source(ctx, args)
-
-
-def parse_source(ctx: Context, args: Args) -> Address:
-    """`source ADDRESS[:PORT]`; its further words are known and not supported yet."""
-    if args.more() and re.search(r":[0-9]+-[0-9]+$", args.words[args.position]):
-        raise ConfigError(
-            "'source' : port ranges are known but not supported by mtproxy yet",
-            word=args.next(),
-        )
-    address = _address(ctx, args, "source", Port.OPTIONAL)
-    following = args.words[args.position] if args.more() else ""
-    if following in ("usesrc", "interface"):
-        raise ConfigError(
-            f"'source ... {following}' is known but not supported by mtproxy yet", word=following
-        )
-    return address
 
 
 def _address(ctx: Context, args: Args, name: str, rule: Port) -> Address:
@@ -292,7 +273,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     ServerOption("send-proxy-v2", _set("send_proxy_v2")),
     ServerOption("slowstart", _slowstart),
     ServerOption("socks4", _socks4),
-    ServerOption("source", _source),
+    ServerOption("source", server_source),
     ServerOption("stick", _set("non_stick", False)),
     ServerOption("tcp-ut", _delay("tcp_ut", zero=True)),
     ServerOption("tfo", _set("tfo")),
@@ -365,7 +346,7 @@ SERVER_OPTIONS: tuple[ServerOption, ...] = (
     _later("ssl-reuse", "TLS"),
     _later("tcp-md5sig", "TCP MD5 signatures", 1),
     _later("tls-tickets", "TLS"),
-    _later("usesrc", "transparent proxying", 1),
+    ServerOption("usesrc", usesrc_alone),
     _later("verify", "TLS", 1),
     _later("verifyhost", "TLS", 1),
 )
@@ -504,18 +485,8 @@ def _default_server(ctx: Context, st: Statement) -> None:
     read(ctx, st, 1, title, _BY_NAME, ctx.proxy.default_server)
 
 
-def _proxy_source(ctx: Context, st: Statement) -> None:
-    args = Args(st.words, 1)
-    args.name = "source"
-    ctx.proxy.source = parse_source(ctx, args)
-    if args.more():
-        extra = args.next()
-        raise ConfigError(f"'source' cannot handle unexpected argument '{extra}'", word=extra)
-
-
 KEYWORDS: tuple[Keyword, ...] = (
     Keyword("server", BACK_ONLY, read_server, strict=True),
     Keyword("default-server", BACK, _default_server, strict=True),
-    Keyword("source", BACK, _proxy_source),
     Keyword("server-template", BACK_ONLY, _server_template, strict=True),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from mtproxy.base.addresses import Address, SendProxy
+from mtproxy.base.addresses import Address, SendProxy, SourceSettings
 from mtproxy.base.location import Location
 from mtproxy.base.server_settings import (
     AgentSettings,
@@ -51,7 +51,7 @@ class ServerDraft:
     pool_max_conn: int = -1
     pool_purge_delay: int = 5000
     max_reuse: int = -1
-    source: Address | None = None
+    source: SourceSettings | None = None
     proto: str | None = None
     #: the host name could not be resolved, and that was allowed
     unresolved: bool = False

@@ -20,6 +20,7 @@ from mtproxy.base.clock import NEVER
 from mtproxy.log.targets import DEFAULT_SYSLOG_PORT
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE, Connection, open_connection
 from mtproxy.net.sockets import sockaddr, user_timeout_option
+from mtproxy.net.source import source_of
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Forwarder:
         self.ring = ring
         self.settings = settings
         self.server = server
+        self.source = source_of(server.source, None)
         self.frame = _FRAMES[server.log_proto]
         self.position = ring.first
         #: connections that were made
@@ -86,7 +88,7 @@ class Forwarder:
             where,
             self.task,
             user_timeout_option(self.server.tcp_ut),
-            self.server.source,
+            self.source,
         )
         try:
             await self._connected(conn)

@@ -14,11 +14,12 @@ import select
 import socket
 from typing import TYPE_CHECKING, Any
 
-from mtproxy.net.sockets import LINGER_RESET, bind_source, set_options, silence
+from mtproxy.net.sockets import LINGER_RESET, set_options, silence
+from mtproxy.net.source import open_socket
 
 if TYPE_CHECKING:
-    from mtproxy.base.addresses import Address
     from mtproxy.net.sockets import SocketOptions
+    from mtproxy.net.source import Outer, Source
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Tasklet
 
@@ -132,21 +133,22 @@ def open_connection(
     sockaddr: object,
     tasklet: Tasklet,
     options: SocketOptions = (),
-    source: Address | None = None,
+    source: Source | None = None,
+    outer: Outer | None = None,
 ) -> Connection:
     """Start connecting to `sockaddr`; `tasklet` is woken when `connect_error()` has an answer.
 
     Raises OSError where the kernel refuses at once (no descriptor, no route, refused on a UNIX
-    socket, `source` is not an address of ours).
+    socket); SourceError where it cannot come from `source`, or from `outer` in its place.
     """
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    sock = open_socket(source, family)
     try:
         if family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if options:
             set_options(sock, options)
         if source is not None:
-            bind_source(sock, source)
+            source.bind(sock, outer)
         err = sock.connect_ex(sockaddr)  # type: ignore[arg-type]
         if err not in (0, errno.EINPROGRESS):
             raise OSError(err, os.strerror(err))

@@ -15,15 +15,16 @@ from mtproxy.base.addresses import Address, AddressKind, BindSettings
 
 #: what SO_DEFER_ACCEPT waits for the first bytes, seconds (HAProxy's fixed value)
 DEFER_ACCEPT_S = 1
-_SO_BINDTODEVICE = 25
+SO_BINDTODEVICE = 25
 #: linux/netfilter_ipv4.h
 _SO_ORIGINAL_DST = 80
 # numbers of linux/in.h and linux/tcp.h that the socket module does not name
-_IP_BIND_ADDRESS_NO_PORT = 24
+IP_BIND_ADDRESS_NO_PORT = 24
 _TCP_FASTOPEN_CONNECT = 30
 _TCP_REPAIR = 19
 _IPV6_UNICAST_HOPS = 16
 _IP_TRANSPARENT = 19
+_IP_FREEBIND = 15
 _IPV6_TRANSPARENT = 75
 #: SO_LINGER for a close that resets
 LINGER_RESET = struct.pack("ii", 1, 0)
@@ -53,7 +54,7 @@ def sockaddr(address: Address, port: int | None = None) -> tuple[int, SockAddr]:
             raise ValueError("an inherited descriptor has no socket address")
         case AddressKind.NONE:
             # who connects to a server by force may meet it: no reason to fail in another way
-            raise OSError(errno.EADDRNOTAVAIL, "the server's name has no address")
+            raise OSError(errno.EDESTADDRREQ, "the server's name has no address")
     raise AssertionError(address.kind)
 
 
@@ -85,7 +86,7 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bind.v6only))
                 if bind.interface:
                     sock.setsockopt(
-                        socket.SOL_SOCKET, _SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
+                        socket.SOL_SOCKET, SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
                     )
                 _tcp_options(sock, bind)
                 if bind.transparent:
@@ -257,22 +258,16 @@ def set_options(sock: socket.socket, options: SocketOptions) -> None:
             sock.setsockopt(level, name, value)
 
 
-def bind_source(sock: socket.socket, source: Address) -> None:
-    """Connect from `source` (`source ADDRESS[:PORT]`, manual 4.2 and 5.2). Raises OSError.
-
-    Without a port the kernel chooses one when the destination is known, so that one source port
-    serves many destinations. A UNIX socket has no source.
+def make_foreign(sock: socket.socket, family: int) -> bool:
+    """Let `sock` be bound to an address of `family` that is not ours: with the right to, or as far
+    as anybody may (packets leave; answers come back only if routes lead here). Whether that worked.
     """
-    if sock.family == socket.AF_UNIX:
-        return
-    family, where = sockaddr(source)
-    if family != sock.family:
-        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
-    if source.port:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    else:
-        sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
-    sock.bind(where)
+    options = (
+        ((socket.IPPROTO_IP, _IP_TRANSPARENT), (socket.IPPROTO_IP, _IP_FREEBIND))
+        if family == socket.AF_INET
+        else ((socket.IPPROTO_IPV6, _IPV6_TRANSPARENT), (socket.IPPROTO_IP, _IP_FREEBIND))
+    )
+    return any(try_option(sock, level, name, 1) for level, name in options)
 
 
 def silence(sock: socket.socket) -> None:
@@ -288,13 +283,14 @@ def silence(sock: socket.socket) -> None:
     if sock.family == socket.AF_INET6:
         hops = (socket.IPPROTO_IPV6, _IPV6_UNICAST_HOPS)
     # what has come is acknowledged, so that the peer does not send it again
-    _try_option(sock, socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-    _try_option(sock, socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
-    if not _try_option(sock, socket.IPPROTO_TCP, _TCP_REPAIR, 1):
-        _try_option(sock, *hops, 1)
+    try_option(sock, socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+    try_option(sock, socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+    if not try_option(sock, socket.IPPROTO_TCP, _TCP_REPAIR, 1):
+        try_option(sock, *hops, 1)
 
 
-def _try_option(sock: socket.socket, level: int, name: int, value: int | bytes) -> bool:
+def try_option(sock: socket.socket, level: int, name: int, value: int | bytes) -> bool:
+    """Set an option where the kernel lets us. Whether it did."""
     try:
         sock.setsockopt(level, name, value)
     except OSError:

@@ -1,7 +1,7 @@
 """Where connections to servers come from: addresses, ports, interfaces (`source`, manual 4.2, 5.2).
 
-A `Source` is made once for a server and shared by all threads, their sessions, checks and agents.
-It opens sockets that are bound, but not connected. A port of a range stays with its socket and goes
+A `Source` is made once per server and shared by all threads, their sessions, checks and agents. It
+opens sockets that are bound, but not connected. A port of a range stays with its socket and goes
 back when that is closed, so that nobody who closes a connection has to know of it.
 Any thread; nothing waits. A `PortRange` has no lock: `next()` of a count and `deque.append` and
 `popleft` are atomic, and a port is in one place at a time.

@@ -13,15 +13,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import socket
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtproxy.net import connection as net
-from mtproxy.net.sockets import bind_source, sockaddr
+from mtproxy.net.sockets import sockaddr
+from mtproxy.net.source import open_socket
 from mtproxy.proxy.adjust import change_maxconn, change_weight
 from mtproxy.proxy.checks.outcome import INFO_MAX, Outcome, local_failure
 from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.sourcing import note_trouble
 from mtproxy.proxy.transitions import force_agent, report_check, set_drain, set_maint, set_ready
 from mtproxy.sched.tasklet import Task, park
 
@@ -143,6 +144,7 @@ class AgentCheck:
         try:
             connection = self._connect(ctx, task, family, where)
         except OSError as refused:
+            note_trouble(server.backend, ctx, refused, family)
             return local_failure(refused, family)
         self._connection = connection
         timeouts = server.backend.settings.timeouts
@@ -170,18 +172,17 @@ class AgentCheck:
         self, ctx: ThreadContext, task: Task, family: int, where: object
     ) -> net.Connection:
         """Begin to connect. Raises OSError where the kernel refuses at once."""
-        server = self.server
+        source = self.server.source
         try:
-            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock = open_socket(source, family)
         except OSError as e:
             # for want of a descriptor no agent is called silent: idle connections give theirs
             if e.errno not in (errno.EMFILE, errno.ENFILE) or not ctx.shed(ctx):
                 raise
-            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock = open_socket(source, family)
         try:
-            source = server.settings.source or server.backend.settings.source
-            if source is not None and family != socket.AF_UNIX:
-                bind_source(sock, source)
+            if source is not None:
+                source.bind(sock)
             error = sock.connect_ex(where)  # type: ignore[arg-type]
             if error and error != errno.EINPROGRESS:
                 raise OSError(error, os.strerror(error))

@@ -25,13 +25,15 @@ from typing import TYPE_CHECKING, Any
 from mtproxy.base.addresses import SendProxy
 from mtproxy.net.connection import Connection
 from mtproxy.net.proxyproto import build_v1, build_v2
-from mtproxy.net.sockets import LINGER_RESET, bind_source, peer_text, sockaddr
+from mtproxy.net.sockets import LINGER_RESET, peer_text, sockaddr
+from mtproxy.net.source import open_socket
 from mtproxy.proxy.agent import AgentCheck
 from mtproxy.proxy.checks.outcome import Outcome, local_failure
 from mtproxy.proxy.checks.run import UNDER_WAY, Run
 from mtproxy.proxy.checkstatus import CheckStatus
 from mtproxy.proxy.external import run_command
 from mtproxy.proxy.server import ServerState
+from mtproxy.proxy.sourcing import note_trouble
 from mtproxy.proxy.transitions import report_check
 from mtproxy.sched.tasklet import Task
 
@@ -90,7 +92,7 @@ class Check:
         self._scripted = settings.via_socks4 or (script is not None and not script.connects_only)
         #: what `option tcp-check` says of a connection that failed
         self._place = "" if script is None else " at initial connection step of tcp-check"
-        self.source = server.settings.source or proxy.source
+        self.source = server.source
         timeouts = proxy.timeouts
         #: ms to connect in, and those for everything behind that, None: the rest
         self.connect_timeout = settings.inter
@@ -129,6 +131,7 @@ class Check:
                     raise
                 connected = self._connect(ctx)
         except OSError as e:
+            note_trouble(self.server.backend, ctx, e, self._family)
             self._finish(ctx, local_failure(e, self._family, self._place))
             return
         if connected:
@@ -195,13 +198,14 @@ class Check:
     def _connect(self, ctx: ThreadContext) -> bool:
         """Start to connect; whether that has succeeded at once. OSError: refused at once."""
         self._family, where = self.target()
-        sock = socket.socket(self._family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        source = self.source
+        sock = open_socket(source, self._family)
         try:
             if self._family != socket.AF_UNIX:
                 # no acknowledgement of the server's SYN before the reset that ends the check
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-            if self.source is not None:
-                bind_source(sock, self.source)
+            if source is not None:
+                source.bind(sock)
             error = sock.connect_ex(where)
             if error == errno.EINPROGRESS:
                 # on this machine a connection is there as soon as it was asked for

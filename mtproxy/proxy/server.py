@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from mtproxy.base.address import dynamic_cookie
+from mtproxy.net.source import source_of
 from mtproxy.proxy.checkstate import CheckState
 from mtproxy.proxy.counters import ServerCounters
 from mtproxy.proxy.load import Load
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mtproxy.base.server_settings import ServerSettings
     from mtproxy.net.connection import Connection
     from mtproxy.net.sockets import SocketOptions
+    from mtproxy.net.source import Outer, Source
     from mtproxy.proxy.backend import BackendShared
     from mtproxy.proxy.check import Check
     from mtproxy.proxy.dns.servers import Follower
@@ -92,6 +94,7 @@ class ServerState:
         "settings",
         "side_counters",
         "sides",
+        "source",
         "state",
         "track",
         "trackers",
@@ -112,6 +115,8 @@ class ServerState:
         self.address = settings.address
         #: the name that the address is looked up by; of a slot of a SRV name that of its target
         self.hostname = settings.hostname
+        #: where connections and checks come from; None: the system chooses
+        self.source = source_of(settings.source, backend.settings.source)
         #: follows the name while the proxy runs; set before the threads serve
         self.follower: Follower | None = None
         self.lock = Lock(LockLabel.SERVER)
@@ -289,8 +294,10 @@ class Server:
         "max_reuse",
         "name",
         "observer",
+        "outer",
         "permits",
         "position",
+        "private",
         "purge_delay",
         "settings",
         "shared",
@@ -305,7 +312,11 @@ class Server:
     #: woken by events on idle connections
     watch: Tasklet
     socket_options: SocketOptions
-    source: Address | None
+    source: Source | None
+    #: the foreign address that a connection for a stream comes from (`usesrc`); None: from ours
+    outer: Callable[[Any], Outer | None] | None
+    #: its connections are made for one client, and are of no use to others
+    private: bool
     #: the SOCKS4 proxy that connections go through
     socks4: Address | None
     #: idle connections kept on this thread at most

@@ -81,6 +81,7 @@ class FrontConf(_Conf):
         "client_fin",
         "cookie_letters",
         "forwardfor",
+        "http",
         "http_request",
         "httpclose",
         "idle_close",
@@ -179,6 +180,7 @@ class BackConf(_Conf):
         "connect",
         "cookie_letters",
         "forwardfor",
+        "http",
         "http_request",
         "independent",
         "kept_queue",
@@ -204,7 +206,6 @@ class BackConf(_Conf):
         "server",
         "server_fin",
         "socket_options",
-        "source",
         "splice_request",
         "splice_response",
         "tarpit",
@@ -287,5 +288,4 @@ class BackConf(_Conf):
         self.rdp: RdpPersistence | None = None
         #: the algorithm, or what comes before it, looks at what rules look at
         self.needs_view = proxy.balance in NEED_VIEW or proxy.rdp_cookie is not None
-        #: source address of servers that have none of their own
-        self.source = proxy.source
+        self.http = proxy.mode == "http"

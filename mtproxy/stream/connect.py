@@ -21,10 +21,12 @@ from mtproxy.net.connection import ENDED, OUT, READABLE, Connection, open_connec
 from mtproxy.net.sockets import FAST_OPEN, sockaddr, user_timeout_option
 from mtproxy.net.splice import close_idle_pipes
 from mtproxy.proxy.observe import L4_ERR, L4_OK
+from mtproxy.proxy.sourcing import is_trouble, note_trouble
 from mtproxy.proxy.transitions import notice
 from mtproxy.sched.context import shed_here
 from mtproxy.sched.tasklet import Task, Tasklet, park
 from mtproxy.stream.conf import FOREVER
+from mtproxy.stream.outer import for_one_client, outer_maker
 from mtproxy.stream.queueing import wait_for_server
 from mtproxy.stream.sendproxy import header_maker, send_header
 from mtproxy.stream.socks import ask_proxy
@@ -33,6 +35,7 @@ from mtproxy.stream.stream import Stop, Stream
 if TYPE_CHECKING:
     from mtproxy.base.addresses import Address
     from mtproxy.net.sockets import SockAddr
+    from mtproxy.net.source import Outer
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
     from mtproxy.stream.conf import BackConf
@@ -51,6 +54,7 @@ _LOCAL_TROUBLE = frozenset(
         errno.ENOBUFS,
         errno.ENOMEM,
         errno.ENOSPC,  # epoll watches no more sockets
+        errno.EDESTADDRREQ,  # the server's name has no address
         errno.EADDRNOTAVAIL,
         errno.EADDRINUSE,
         errno.EAFNOSUPPORT,
@@ -62,12 +66,14 @@ _LOCAL_TROUBLE = frozenset(
 class ServerMark:
     """What `Connection.mark` holds for a server connection."""
 
-    __slots__ = ("epoch", "header", "reused", "server", "since", "target")
+    __slots__ = ("epoch", "header", "outer", "reused", "server", "since", "target")
 
-    def __init__(self, server: Server, header: bytes = b"") -> None:
+    def __init__(self, server: Server, header: bytes = b"", outer: Outer | None = None) -> None:
         self.server = server
         #: the PROXY header that it began with
         self.header = header
+        #: the foreign address that it comes from
+        self.outer = outer
         #: the server's epoch when it was opened
         self.epoch = server.epoch
         #: where the client wanted to go, if that is where it leads
@@ -89,10 +95,15 @@ def prepare(ctx: ThreadContext, srv: Server, conf: BackConf, *, http: bool) -> N
     srv.socket_options = conf.socket_options + user_timeout_option(settings.tcp_ut)
     if settings.tfo and http:
         srv.socket_options += FAST_OPEN
-    srv.source = settings.source or conf.source
+    source = settings.source or srv.backend.settings.source
+    srv.source = srv.shared.source
+    srv.outer = outer_maker(source)
     srv.socks4 = settings.socks4
     if settings.send_proxy is not None:
         srv.make_header = header_maker(settings.send_proxy)
+    srv.private = srv.make_header is not None or for_one_client(source)
+    if srv.private:
+        conf.reuse_private = True
     srv.purge_delay = settings.pool_purge_delay
     srv.max_idle = IDLE_PER_SERVER
     # -1: no limit; a delay of 0 keeps nothing (manual 5.2)
@@ -161,6 +172,22 @@ def take_proven(task: Task, srv: Server) -> Connection | None:
         del idle[at]  # the rest stays in the order of age, for `purge_idle`
         if srv.permits is not None:
             srv.return_permits(1)
+        if is_quiet(conn):
+            conn.tasklet = task
+            return conn
+        conn.close()
+    return None
+
+
+def take_from(task: Task, srv: Server, outer: Outer | None, *, proven: bool) -> Connection | None:
+    """As `take_idle` or `take_proven`, of those that come from `outer`."""
+    idle = srv.idle
+    for at in range(len(idle) - 1, -1, -1):
+        conn = idle[at]
+        if conn.mark.outer != outer or (proven and not conn.mark.reused):
+            continue
+        del idle[at]
+        srv.return_permits(1)
         if is_quiet(conn):
             conn.tasklet = task
             return conn
@@ -258,11 +285,17 @@ async def connect(stream: Stream) -> Connection:
         assert srv is not None
         attempt = ctx.now
         error = 0
+        trouble = False
+        family = 0
+        outer = None if srv.outer is None else srv.outer(stream)
         try:
             family, where = _where(stream, srv)
-            conn = _open(stream, srv, family, where)
+            conn = _open(stream, srv, family, where, outer)
         except OSError as e:
             error = e.errno or errno.EIO
+            trouble = is_trouble(e)
+            if trouble:
+                note_trouble(be.shared, ctx, e, family)
             if error in _NO_DESCRIPTOR:
                 # Idle connections hold them: those of this thread, or else those of the others.
                 if ctx.shed(ctx):
@@ -301,7 +334,7 @@ async def connect(stream: Stream) -> Connection:
                 srv.counters.connect += 1
                 be.counters.connect += 1
                 stream.t_c = ctx.now - started
-                conn.mark = mark = ServerMark(srv, header)
+                conn.mark = mark = ServerMark(srv, header, outer)
                 if follows_client(srv.address):
                     mark.target = (stream.dst_ip, stream.dst_port)
                 return conn
@@ -313,7 +346,7 @@ async def connect(stream: Stream) -> Connection:
         if left <= 0:
             srv.counters.failed_conns += 1
             be.counters.failed_conns += 1
-            if error in _LOCAL_TROUBLE:
+            if error in _LOCAL_TROUBLE and not trouble:
                 raise Stop(503, "RC")
             raise Stop(503, "sC" if error == errno.ETIMEDOUT else "SC")
         left -= 1
@@ -323,7 +356,8 @@ async def connect(stream: Stream) -> Connection:
         if conf.redispatch and be.shared.active > 1:
             moved = await _redispatch(stream)
         if not moved:
-            await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
+            if not trouble:
+                await _pause(stream, min(TURN_AROUND, conf.connect) - (ctx.now - attempt))
             left_behind = not srv.shared.running and not stream.sticks
             if left_behind or _may_redispatch(conf, conf.retries - left):
                 moved = await _redispatch(stream)
@@ -367,11 +401,15 @@ def _where(stream: Stream, srv: Server) -> tuple[int, SockAddr]:
     return family, where
 
 
-def _open(stream: Stream, srv: Server, family: int, where: SockAddr) -> Connection:
+def _open(
+    stream: Stream, srv: Server, family: int, where: SockAddr, outer: Outer | None
+) -> Connection:
     """Start to connect, to the server's SOCKS4 proxy where it has one. Raises OSError."""
     if srv.socks4 is not None:
         family, where = sockaddr(srv.socks4, srv.socks4.port)
-    return open_connection(stream.ctx, family, where, stream.task, srv.socket_options, srv.source)
+    return open_connection(
+        stream.ctx, family, where, stream.task, srv.socket_options, srv.source, outer
+    )
 
 
 #: a server without an address of its own

@@ -231,7 +231,7 @@ class HttpStream(HttpEnding):
                     head = self._request_head(request) + here
 
             # --- a connection, the head out
-            sconn = self._idle_connection(srv)
+            sconn = self._idle_connection(srv, request)
             reused = sconn is not None
             if sconn is None:
                 sconn = await connect(self)
@@ -454,7 +454,7 @@ class HttpStream(HttpEnding):
             and not conf.server_close
         ):
             self.sconn = None
-            if bconf.reuse_private and (bconf.reuse_never or sconn.mark.header):
+            if bconf.reuse_private and (bconf.reuse_never or sconn.mark.server.private):
                 self.kept = sconn
             else:
                 give_idle(sconn, ctx.now)

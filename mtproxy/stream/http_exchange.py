@@ -29,7 +29,7 @@ from mtproxy.proxy.observe import (
 from mtproxy.proxy.transitions import notice
 from mtproxy.sched.tasklet import park
 from mtproxy.stream.conf import FOREVER
-from mtproxy.stream.connect import follows_client, reuse_kept, take_idle, take_proven
+from mtproxy.stream.connect import follows_client, reuse_kept, take_from, take_idle, take_proven
 from mtproxy.stream.pump import Pump, SinkError, SourceError
 from mtproxy.stream.stream import QUIET, Stop, Stream
 from mtproxy.stream.tunnel import tunnel
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtproxy.base.settings import ForwardFor
+    from mtproxy.net.source import Outer
     from mtproxy.proxy.backend import Backend
     from mtproxy.proxy.server import Server
     from mtproxy.sched.context import ThreadContext
@@ -90,14 +91,21 @@ class HttpExchange(Stream):
         self.forwardfor_line: tuple[ForwardFor, str, bytes] | None = None
 
     # --- the server connection
-    def _idle_connection(self, srv: Server) -> Connection | None:
-        """An idle connection that `http-reuse` lets this request use."""
+    def _idle_connection(self, srv: Server, request: RequestHead) -> Connection | None:
+        """An idle connection that `http-reuse` lets this request use. Raises Stop."""
         bconf = self.bconf
-        if bconf.reuse_private and (bconf.reuse_never or srv.make_header is not None):
-            return self._take_kept(srv)
+        outer = None
+        if srv.outer is not None:
+            self.request = request  # it may name the address
+            outer = srv.outer(self)
+        if bconf.reuse_private and (bconf.reuse_never or srv.private):
+            return self._take_kept(srv, outer)
         if self.first and not bconf.reuse_first:
             return None
-        if self.first and not bconf.reuse_unproven:
+        proven = self.first and not bconf.reuse_unproven
+        if srv.outer is not None:
+            conn = take_from(self.task, srv, outer, proven=proven)
+        elif proven:
             conn = take_proven(self.task, srv)
         else:
             conn = take_idle(self.task, srv)
@@ -119,12 +127,14 @@ class HttpExchange(Stream):
             return None
         return srv
 
-    def _take_kept(self, srv: Server) -> Connection | None:
+    def _take_kept(self, srv: Server, outer: Outer | None) -> Connection | None:
         """The connection that this client alone used before, if it fits and lives."""
         kept, self.kept = self.kept, None
         if kept is None:
             return None
-        same = srv.make_header is None or kept.mark.header == srv.make_header(self)
+        same = kept.mark.outer == outer
+        if srv.make_header is not None:
+            same = same and kept.mark.header == srv.make_header(self)
         if follows_client(srv.address):
             same = same and kept.mark.target == (self.dst_ip, self.dst_port)
         if same and reuse_kept(kept, srv):

@@ -204,8 +204,6 @@ _HOLDS = "HAProxy holds the connection of a client that has gone until the end o
 KNOWN = {
     "http/tarpit, the client leaves": _HOLDS,
     "http/another mode": "the client is told 500, HAProxy closes without a word",
-    "http/no local address": "RC, as the manual has it, HAProxy logs SC",
-    "tcp/no local address": "RC, as the manual has it, HAProxy logs SC",
     "http/upload stalls": "`timeout client` strikes, as the manual has it: HAProxy waits for `timeout server`",
     "http/upload stalls behind an answer": "`timeout client` strikes, as the manual has it: HAProxy waits for `timeout server`",
     "http/last data, reset": "HAProxy is through with a response once it is in its own buffers",

@@ -11,7 +11,9 @@ import socket
 from typing import Final, NamedTuple
 
 from mtproxy.base.checkscript import ConnectStep, ExpectStep, Pattern, Step
+from mtproxy.net.source import EXHAUSTED
 from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.sourcing import reason_of
 
 #: bytes that are kept of what a check tells
 INFO_MAX: Final = 127
@@ -95,6 +97,11 @@ def mismatch_of(step: ExpectStep, *, matched: bool) -> bytes:
 def local_failure(error: OSError, family: int, place: str = "") -> Outcome:
     """The outcome of a check which the local kernel refused at once."""
     text = error.strerror or str(error)
+    reason = reason_of(error)
+    if reason:
+        if reason != EXHAUSTED:
+            reason += f" ({text})"
+        return Outcome(CheckStatus.L4CON, reason + place)
     if error.errno == errno.ECONNREFUSED and family != socket.AF_UNIX:
         return Outcome(CheckStatus.L4CON, text + place)
     local = family == socket.AF_UNIX or error.errno in NO_RESOURCES

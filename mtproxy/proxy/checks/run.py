@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from mtproxy.base.addresses import Address, AddressKind
 from mtproxy.net import connection as net
 from mtproxy.net import socks4
-from mtproxy.net.sockets import bind_source, sockaddr
+from mtproxy.net.sockets import sockaddr
+from mtproxy.net.source import open_socket
 from mtproxy.proxy.checks.expect import WAIT, Expectation
 from mtproxy.proxy.checks.http import Answer, Asked, told
 from mtproxy.proxy.checks.outcome import (
@@ -32,6 +33,7 @@ from mtproxy.proxy.checks.script import Acting, Connection, Requesting, Sending
 from mtproxy.proxy.checks.state import state_text
 from mtproxy.proxy.checks.view import CheckView
 from mtproxy.proxy.checkstatus import CheckStatus
+from mtproxy.proxy.sourcing import note_trouble
 from mtproxy.sched.tasklet import Task, park
 
 if TYPE_CHECKING:
@@ -207,6 +209,7 @@ class Run:
         try:
             connection = self._open(family, where, quiet=step.quiet and proxy is None)
         except OSError as refused:
+            note_trouble(self.server.backend, ctx, refused, family)
             place = self._place().decode("utf-8", "surrogateescape")
             raise _Ended(local_failure(refused, family, place)) from None
         task.set_expire(ctx.now + check.connect_timeout)
@@ -255,22 +258,22 @@ class Run:
 
     def _open(self, family: int, where: Any, *, quiet: bool) -> net.Connection:
         """Begin to connect. Raises OSError where the kernel refuses at once."""
-        ctx = self.ctx
+        ctx, source = self.ctx, self.check.source
         try:
-            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock = open_socket(source, family)
         except OSError as e:
             # for want of a descriptor no server is called dead: idle connections give theirs
             if e.errno not in (errno.EMFILE, errno.ENFILE) or not ctx.shed(ctx):
                 raise
-            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock = open_socket(source, family)
         try:
             if family != socket.AF_UNIX:
                 if self.script.talks:
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if quiet:
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-            if self.check.source is not None:
-                bind_source(sock, self.check.source)
+            if source is not None:
+                source.bind(sock)
             error = sock.connect_ex(where)
             if error and error != errno.EINPROGRESS:
                 raise OSError(error, os.strerror(error))

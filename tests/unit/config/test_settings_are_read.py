@@ -142,7 +142,7 @@ READ_AS = {
     ("ProxySettings", "name"): r"proxy\.name",
     ("ProxySettings", "options"): r"proxy\.options",
     ("ProxySettings", "servers"): r"proxy\.servers",
-    ("ProxySettings", "source"): r"proxy\.source",
+    ("ProxySettings", "source"): r"backend\.settings\.source",
     ("ServerSettings", "address"): r"settings\.address",
     ("ServerSettings", "check"): r"settings\.check\b",
     ("ServerSettings", "disabled"): r"settings\.disabled",

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.addresses import Address, AddressKind, BindSettings
+from mtproxy.base.addresses import Address, AddressKind, BindSettings, SourceSettings
 from mtproxy.net.sockets import (
     FAST_OPEN,
     BindError,
-    bind_source,
     buffer_options,
     keepalive_options,
     listen,
     set_options,
     user_timeout_option,
 )
+from mtproxy.net.source import Source
 
 TCP = socket.IPPROTO_TCP
 
@@ -184,13 +184,13 @@ def test_a_unix_socket_takes_what_it_knows() -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         set_options(sock, keepalive_options(3, 4, 5) + buffer_options(8192, 0) + FAST_OPEN)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 16384
-        bind_source(sock, address())
+        Source(SourceSettings(address())).bind(sock)
         assert sock.getsockname() == ""
 
 
 def test_source_without_a_port_leaves_the_port_to_connect(sock: socket.socket) -> None:
     with bound() as listener:
-        bind_source(sock, address("127.0.0.9"))
+        Source(SourceSettings(address("127.0.0.9"))).bind(sock)
         assert sock.getsockname() == ("127.0.0.9", 0)
         sock.connect(listener.getsockname())
         assert sock.getsockname()[1] > 0
@@ -202,12 +202,12 @@ def test_source_of_ipv6() -> None:
     except BindError:
         pytest.skip("no IPv6")
     with listener, socket.socket(socket.AF_INET6) as sock:
-        bind_source(sock, address("::1"))
+        Source(SourceSettings(address("::1"))).bind(sock)
         assert sock.getsockname()[:2] == ("::1", 0)
         sock.connect(listener.getsockname())
 
 
 def test_source_of_another_family(sock: socket.socket) -> None:
     with pytest.raises(OSError) as caught:
-        bind_source(sock, address("::1"))
+        Source(SourceSettings(address("::1"))).bind(sock)
     assert caught.value.errno == errno.EAFNOSUPPORT

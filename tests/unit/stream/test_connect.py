@@ -18,6 +18,7 @@ from mtproxy.base.server_settings import ServerSettings
 from mtproxy.base.settings import Timeouts
 from mtproxy.net.connection import IN, OUT, Connection
 from mtproxy.net.sockets import SockAddr
+from mtproxy.net.source import Outer
 from mtproxy.proxy.server import Server
 from mtproxy.proxy.transitions import set_maint
 from mtproxy.sched.context import ThreadContext
@@ -320,9 +321,11 @@ def test_the_interval_counts_where_the_pauses_are(
     tried: list[str] = []
     original = connect_module._open
 
-    def note(stream: Stream, srv: Server, family: int, where: SockAddr) -> Connection:
+    def note(
+        stream: Stream, srv: Server, family: int, where: SockAddr, outer: Outer | None
+    ) -> Connection:
         tried.append(srv.name)
-        return original(stream, srv, family, where)
+        return original(stream, srv, family, where, outer)
 
     monkeypatch.setattr(connect_module, "_open", note)
     outcome = run(
@@ -383,7 +386,7 @@ def test_a_server_that_does_not_answer(ctx: ThreadContext, accepted: socket.sock
 
 @pytest.mark.parametrize(
     ("number", "state"),
-    [(errno.EADDRNOTAVAIL, "RC"), (errno.ENOBUFS, "RC"), (errno.ENETUNREACH, "SC")],
+    [(errno.EADDRNOTAVAIL, "SC"), (errno.ENOBUFS, "RC"), (errno.ENETUNREACH, "SC")],
 )
 def test_whose_fault_it_is(
     ctx: ThreadContext,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mtproxy.base.addresses import Address, AddressKind
+from mtproxy.base.addresses import Address, AddressKind, SourceSettings
 from mtproxy.base.settings import GlobalSettings, ProxySettings
 from mtproxy.net.connection import ENDED, IN, OUT, READABLE
 from mtproxy.net.sockets import FAST_OPEN
@@ -231,16 +232,19 @@ def test_how_connections_are_made() -> None:
 
 
 def test_source_of_the_server_comes_first() -> None:
-    own = Address(AddressKind.IPV4, "127.0.0.3")
-    common = Address(AddressKind.IPV4, "127.0.0.2")
-    for given, expected in ((own, own), (None, common)):
+    own = SourceSettings(Address(AddressKind.IPV4, "127.0.0.3"))
+    common = SourceSettings(Address(AddressKind.IPV4, "127.0.0.2"))
+    for given, expected in ((own, "127.0.0.3"), (None, "127.0.0.2")):
         settings = ProxySettings(
             "be", 1, "backend", servers=(server_settings(1, source=given),), source=common
         )
         (srv,) = Backend(BackendShared(settings, 0, Messages()), 0).servers
         ctx: Any = SimpleNamespace(normal=None)
         prepare(ctx, srv, BackConf(settings, GlobalSettings()), http=False)
-        assert srv.source is expected
+        assert srv.source is not None
+        with srv.source.open(socket.AF_INET) as sock:
+            srv.source.bind(sock)
+            assert sock.getsockname() == (expected, 0)
 
 
 @pytest.mark.parametrize(
