@@ -18,6 +18,7 @@ from mtproxy.base.addresses import AddressKind, BindSettings
 from mtproxy.base.settings import Settings
 from mtproxy.boot import runtime_socket
 from mtproxy.boot.build import DEFAULT_BACKLOG, BoundListener
+from mtproxy.boot.report import tell
 from mtproxy.config.keywords_bind import threads_of
 from mtproxy.net.sockets import BindError, listen
 
@@ -85,17 +86,20 @@ class _Binding:
             if place in self.bound:
                 continue
             backlog = bind.backlog or proxy.backlog or proxy.maxconn or DEFAULT_BACKLOG
+            kind = "proxy" if proxy.kind == "listen" else proxy.kind
+            title = f"Binding [{bind.location.file}:{bind.location.line}] for {kind} {proxy.name}"
+            lacks: list[str] = []
             try:
-                sock = listen(bind, backlog, reuse_port=self.reuse_port)
+                sock = listen(bind, backlog, reuse_port=self.reuse_port, warn=lacks.append)
             except BindError as e:
                 cause = e.__cause__
                 if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
                     self.in_use = True
-                kind = "proxy" if proxy.kind == "listen" else proxy.kind
-                where = f"{bind.location.file}:{bind.location.line}"
-                self.failures[place] = f"Binding [{where}] for {kind} {proxy.name}: {e}"
+                self.failures[place] = f"{title}: {e}"
             else:
                 self.bound[place] = BoundListener(proxy, bind, sock, backlog, threads)
+                for lack in lacks:
+                    tell("warning", f"{title}: {lack} for [{describe(bind)}]")
 
     def _shards(self, bind: BindSettings, nbthread: int) -> list[tuple[int, ...] | None]:
         """The threads of each socket of a `bind` line."""

@@ -96,6 +96,7 @@ def parse_args(argv: Sequence[str]) -> CommandLine:
     off: set[str] = set()
     ignored: list[str] = []
     pids: list[int] = []
+    master = ""
     rest = list(argv)
     rest.reverse()
     while rest:
@@ -119,11 +120,13 @@ def parse_args(argv: Sequence[str]) -> CommandLine:
             # as in HAProxy: -version, -vvv
             changes["version"] = 2 if argument.startswith("-vv") else 1
         elif argument in ("-W", "-Ws"):
-            raise UsageError(_MASTER.format(argument))
+            master = argument
         elif _ignored(argument):
             ignored.append(argument)
         else:
             raise UsageError(_unknown(argument))
+    if master and not changes.get("check"):
+        raise UsageError(_MASTER.format(master))
     needs_files = not changes.keys() & {"version", "help", "condition"}
     if needs_files and not paths:
         raise UsageError("no configuration file: give one with '-f'")
@@ -225,5 +228,5 @@ Debugging:
   -dG         do not use getaddrinfo()          -dR        do not use SO_REUSEPORT
 
 Accepted without effect: -dA -dF -dI -dK -dM -ds -dt -dV -dZ (docs/configuration.md says why).
-Not supported yet: -W -Ws -S (master process), -x (taking over listeners).
+Not supported yet: -W -Ws -S (master process; -c takes the first two), -x (taking over listeners).
 """

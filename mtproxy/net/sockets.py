@@ -10,6 +10,7 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import Callable
 
 from mtproxy.base.addresses import Address, AddressKind, BindSettings
 
@@ -63,15 +64,27 @@ def abstract_name(name: str) -> bytes:
     return b"\0" + os.fsencode(name)[:107].ljust(107, b"\0")
 
 
-def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> socket.socket:
+#: told what a listener has to do without, in HAProxy's words
+type Warn = Callable[[str], None]
+
+
+def _passed_over(_text: str) -> None:
+    """For those who do not want to know."""
+
+
+def listen(
+    bind: BindSettings, backlog: int, *, reuse_port: bool = True, warn: Warn = _passed_over
+) -> socket.socket:
     """A non-blocking listening socket for `bind`. Raises BindError.
 
-    `reuse_port` off is `noreuseport`: no other process may listen on the address at the same time.
+    What the system does not let a listener have (an interface, a segment size) it goes without, as
+    in HAProxy, and `warn` is told. `reuse_port` off is `noreuseport`: no other process may
+    listen on the address at the same time.
     """
     address = bind.address
     try:
         if address.kind is AddressKind.FD:
-            return _listen_inherited(address.fd, bind, backlog)
+            return _listen_inherited(address.fd, bind, backlog, warn)
         family, where = sockaddr(address)
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
@@ -85,10 +98,8 @@ def listen(bind: BindSettings, backlog: int, *, reuse_port: bool = True) -> sock
                     # v6only wins; with neither of them the system's default holds
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bind.v6only))
                 if bind.interface:
-                    sock.setsockopt(
-                        socket.SOL_SOCKET, SO_BINDTODEVICE, os.fsencode(bind.interface) + b"\0"
-                    )
-                _tcp_options(sock, bind)
+                    _bind_to_device(sock, bind, warn)
+                _tcp_options(sock, bind, warn)
                 if bind.transparent:
                     _make_transparent(sock)
                 # SO_REUSEPORT lets a new process take over from an old one; a foreign owner of
@@ -135,31 +146,44 @@ def _cannot_bind(address: Address, reason: str) -> str:
     return f"cannot bind socket ({reason}) for [{address.host}:{address.port}]"
 
 
-def _listen_inherited(fd: int, bind: BindSettings, backlog: int) -> socket.socket:
+def _bind_to_device(sock: socket.socket, bind: BindSettings, warn: Warn) -> None:
+    name = bind.interface or ""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, SO_BINDTODEVICE, os.fsencode(name) + b"\0")
+    except OSError as e:
+        warn(f"cannot bind receiver to device '{name}' ({e.strerror})")
+
+
+def _listen_inherited(fd: int, bind: BindSettings, backlog: int, warn: Warn) -> socket.socket:
     sock = socket.socket(fileno=fd)
     try:
         sock.setblocking(False)
         if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             sock.listen(backlog)
-        _tcp_options(sock, bind)
+        _tcp_options(sock, bind, warn)
     except BaseException:
         sock.detach()  # what cannot be used is not ours to close
         raise
     return sock
 
 
-def _tcp_options(sock: socket.socket, bind: BindSettings) -> None:
+def _tcp_options(sock: socket.socket, bind: BindSettings, warn: Warn) -> None:
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
-    if bind.defer_accept:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, DEFER_ACCEPT_S)
+    wanted: list[tuple[int, int, str]] = []
     if bind.mss is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, abs(bind.mss))
-    if bind.tfo:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 1000)
+        wanted.append((socket.TCP_MAXSEG, abs(bind.mss), f"cannot set MSS to {bind.mss}"))
     if bind.tcp_ut:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, bind.tcp_ut)
+        text = f"cannot set TCP User Timeout to {bind.tcp_ut}"
+        wanted.append((socket.TCP_USER_TIMEOUT, bind.tcp_ut, text))
+    if bind.defer_accept:
+        wanted.append((socket.TCP_DEFER_ACCEPT, DEFER_ACCEPT_S, "cannot enable DEFER_ACCEPT"))
+    if bind.tfo:
+        wanted.append((socket.TCP_FASTOPEN, 1000, "cannot enable TCP_FASTOPEN"))
+    for name, value, text in wanted:
+        if not try_option(sock, socket.IPPROTO_TCP, name, value):
+            warn(text)
 
 
 def _make_transparent(sock: socket.socket) -> None:

@@ -7,6 +7,7 @@
     /early/CODE       answers before it reads the body     /stall[/N]     says nothing after N bytes
     /reset[/N]        RST, after N bytes of an answer      /bye/N         /len/N, then closes
     /half/N           N bytes of 2N, then half-closes     /cut/N         N bytes of a chunk of 2N
+    /begun/HOW        half a head, then reset, close or stall
     /1xx/N            100 (only if expected) and 103 first /upgrade       101, then echoes bytes
 
 CONNECT is answered 200, and bytes are echoed. HEAD gets the heads of the same answers. Bodies are
@@ -259,6 +260,19 @@ class _Exchange:
         self.wire.send(b"%x\r\n" % (count * 2) + payload(self.key, count))
         return False
 
+    def begun(self) -> bool:
+        how = self.words[1:]
+        self.wire.send(b"HTTP/1.1 200 OK\r\ncontent-len")
+        if how == ["reset"]:
+            # as in `reset`
+            self.origin.pause(0.05)
+            self.wire.reset()
+        elif how == ["stall"]:
+            self.wire.sock.settimeout(None)
+            while self.wire.fill():
+                pass
+        return False
+
     def _interim(self) -> None:
         if self.head.has_token("expect", "100-continue"):
             self.wire.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -295,6 +309,7 @@ _BEHAVIOURS: dict[str, Callable[[_Exchange], bool]] = {
     "reset": _Exchange.reset,
     "half": _Exchange.half,
     "cut": _Exchange.cut,
+    "begun": _Exchange.begun,
     "upgrade": _Exchange.upgrade,
 }
 

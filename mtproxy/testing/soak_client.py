@@ -4,7 +4,7 @@ A process of its own (`python -m mtproxy.testing.soak_client`), with a number of
 which is one client with one connection at a time and a random generator of its own, so that a seed
 gives the same requests again. It writes JSON lines to standard output:
 
-    {"done": 120, "failed": 3, "bytes": 123456}            progress, about once a second
+    {"done": 120, "failed": 3, "bytes": 123456, "faults": {"reset": 2}}    about once a second
     {"failure": "status 502", "begin": t0, "end": t1}      permitted while an origin is being hurt
     {"outcomes": ["w0-1-7 =200", ...]}                      see soak_ledger
     {"fatal": "wrong byte", "detail": ..., "id": ...}       never permitted
@@ -16,6 +16,7 @@ its lock; everything else belongs to one thread.
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import random
 import socket
@@ -50,6 +51,7 @@ class Shared:
         self.failed = 0
         self.bytes = 0
         self.outcomes: list[str] = []
+        self.faults: collections.Counter[str] = collections.Counter()
         self.stop = threading.Event()
 
     def take(self) -> int:
@@ -69,7 +71,12 @@ class Shared:
     def progress(self) -> None:
         """The counters as a line."""
         with self.lock:
-            line = {"done": self.done, "failed": self.failed, "bytes": self.bytes}
+            line: dict[str, object] = {
+                "done": self.done,
+                "failed": self.failed,
+                "bytes": self.bytes,
+                "faults": self.faults.copy(),
+            }
             outcomes, self.outcomes = self.outcomes, []
         if outcomes:
             self.write(outcomes=outcomes)
@@ -334,15 +341,19 @@ class Client:
     def broken(self) -> None:
         """An answer that the origin breaks off: never whole, and right as far as it goes."""
         size = self.rng.randrange(1, 60_000)
-        path = self.rng.choice(["/reset", f"/reset/{size}", f"/half/{size}", f"/cut/{size}"])
+        path = self.rng.choice(
+            ["/reset", "/begun/reset", "/begun/close"]
+            + [f"/{how}/{size}" for how in ("reset", "half", "cut")]
+        )
         self._broken(path, payload(self.identity, size))
 
     def stalled(self) -> None:
         """An origin that stops within its body, or before it, until `timeout server`."""
-        size = self.rng.choice([0, 5000])
-        self._broken(f"/stall/{size}", payload(self.identity, size))
+        path, size = self.rng.choice([("/stall/0", 0), ("/stall/5000", 5000), ("/begun/stall", 0)])
+        self._broken(path, payload(self.identity, size))
 
     def _broken(self, path: str, body: bytes) -> None:
+        self._fault(path.strip("/").rstrip("0123456789").rstrip("/") or path)
         wire = self._connection(fresh=True)
         self._send(wire, self._head("GET", path))
         try:
@@ -362,6 +373,7 @@ class Client:
 
     def slow_drip(self) -> None:
         """An origin that sends slowly."""
+        self._fault("slow drip")
         size = self.rng.randrange(10, 20_000)
         wire = self._connection()
         self._send(wire, self._head("GET", f"/slow/{size}/10"))
@@ -371,7 +383,7 @@ class Client:
         """Leaves while its request waits for a server or for the answer."""
         wire = self._connection()
         self._send(wire, self._head("GET", "/slow/100/50"))
-        self._leave(wire)
+        self._leave(wire, "waiting")
 
     def abort_download(self) -> None:
         """Leaves in the middle of an answer, or before it."""
@@ -384,7 +396,7 @@ class Client:
                 self.outcomes[self.identity] = "!"
             except (PeerClosed, ConnectionError) as error:
                 raise Failed(f"closed: {error}"[:120]) from error
-        self._leave(wire)
+        self._leave(wire, "the answer")
 
     def abort_upload(self) -> None:
         """Leaves in the middle of its own body."""
@@ -392,16 +404,26 @@ class Client:
         wire = self._connection()
         part = payload(self.identity, self.rng.randrange(size))
         self._send(wire, self._head("POST", "/echo", f"content-length: {size}"), part)
-        self._leave(wire)
+        self._leave(wire, "its body")
 
     def abort_head(self) -> None:
         """Leaves in the middle of a head."""
         wire = self._connection(fresh=True)
         head = self._head("GET", "/len/5")
         self._send(wire, head[: self.rng.randrange(len(head) - 1)])
-        self._leave(wire)
+        self._leave(wire, "its head")
 
-    def _leave(self, wire: Wire) -> None:
+    def _fault(self, name: str) -> None:
+        with self.shared.lock:
+            self.shared.faults[name] += 1
+
+    def abort_idle(self) -> None:
+        """Leaves before a byte of its first request, or between two requests."""
+        stage = "at once" if self.wire is None else "idle"
+        self._leave(self._connection(), stage)
+
+    def _leave(self, wire: Wire, stage: str) -> None:
+        self._fault(f"left {stage}")
         if self.rng.random() < 0.5:
             wire.reset()
         self._drop()
@@ -425,11 +447,20 @@ class Client:
                 if wire.read_exactly(len(data)) != data:
                     raise Fatal("wrong bytes in a tunnel")
                 self.moved += 2 * len(data)
+                if turn == 3 and self.rng.random() < 0.2:
+                    self._leave(wire, "a tunnel")
+                    return
         except (PeerClosed, ConnectionError) as error:
             raise Failed(f"closed: {error}"[:120]) from error
         self._drop()
 
 
+#: what is done to answers, and when clients leave: each of them has to happen in a long run
+FAULTS = (
+    *("reset", "begun/reset", "begun/close", "half", "cut", "stall", "begun/stall", "slow drip"),
+    *(f"left {stage}" for stage in ("at once", "its head", "its body", "waiting", "the answer")),
+    *("left idle", "left a tunnel"),
+)
 _KINDS: tuple[tuple[Callable[[Client], None], float], ...] = (
     (Client.get_length, 40),
     (Client.get_chunked, 15),
@@ -448,6 +479,7 @@ _KINDS: tuple[tuple[Callable[[Client], None], float], ...] = (
     (Client.abort_download, 2),
     (Client.abort_upload, 1.5),
     (Client.abort_head, 1),
+    (Client.abort_idle, 0.5),
     (Client.tunnel, 1),
 )
 

@@ -158,7 +158,7 @@ HTTP = [
     Ending("goes down in the body", "DD--", (GET, "head", "pause", "cli set server @B@/s1 health down", "end"), (("head", _HEAD, "hold"),), server="server s1 @ORIGIN@ check inter 60s on-marked-down shutdown-sessions"),
     # -- queues
     Ending("queue", "sQ--", (GET, "await got", "new", GET, "head", "close", "pause"), (("head", "tell got", "hold"),), back="timeout queue @W@", server="server s1 @ORIGIN@ maxconn 1"),
-    Ending("queue, left", "CQ--", (GET, "await got", "new", GET, "pause", "close", "pause"), (("head", "tell got", "hold"),), both="option abortonclose", server="server s1 @ORIGIN@ maxconn 1"),
+    Ending("queue, left", "CQ--", (GET, "await got", "new", GET, "pause", "close", "pause", "tell go", "pause"), (("head", "tell got", "await go", OK, "close"),), both="option abortonclose", server="server s1 @ORIGIN@ maxconn 1"),
     Ending("queue, its turn comes", "----", (GET, "await got", "new", GET, "pause", "tell go", "head"), (("head", "tell got", "await go", OK, "close"), _SERVES), server="server s1 @ORIGIN@ maxconn 1"),
 ]
 
@@ -195,15 +195,19 @@ TCP = [
     Ending("shutdown sessions server", "K-", (b"abc", "await got", "cli shutdown sessions server @B@/s1", "end"), (("tell got", "hold"),), tcp=True),
     Ending("goes down", "D-", ("await got", "cli set server @B@/s1 health down", "end"), (("tell got", "hold"),), server="server s1 @ORIGIN@ check inter 60s on-marked-down shutdown-sessions", tcp=True),
     Ending("queue", "sQ", ("await got", "new", "end"), (("tell got", "hold"),), back="timeout queue @W@", server="server s1 @ORIGIN@ maxconn 1", tcp=True),
-    Ending("queue, left", "CQ", ("await got", "new", "pause", "close", "pause"), (("tell got", "hold"),), both="option abortonclose", server="server s1 @ORIGIN@ maxconn 1", tcp=True),
+    Ending("queue, left", "CQ", ("await got", "new", "pause", "close", "pause", "tell go", "pause"), (("tell got", "await go", "close"),), both="option abortonclose", server="server s1 @ORIGIN@ maxconn 1", tcp=True),
 ]
 
 _HOLDS = "HAProxy holds the connection of a client that has gone until the end of the wait"
+
+_NOT_BEGUN = "HAProxy counts no session of the server where a connection could not be begun"
 
 #: endings that differ on purpose, and why
 KNOWN = {
     "http/tarpit, the client leaves": _HOLDS,
     "http/another mode": "the client is told 500, HAProxy closes without a word",
+    "http/no local address": _NOT_BEGUN,
+    "tcp/no local address": _NOT_BEGUN,
     "http/upload stalls": "`timeout client` strikes, as the manual has it: HAProxy waits for `timeout server`",
     "http/upload stalls behind an answer": "`timeout client` strikes, as the manual has it: HAProxy waits for `timeout server`",
     "http/last data, reset": "HAProxy is through with a response once it is in its own buffers",

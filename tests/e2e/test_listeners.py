@@ -11,6 +11,7 @@ import pytest
 from mtproxy.testing.configs import HTTP, http
 from mtproxy.testing.origin import Origin
 from mtproxy.testing.server import free_port
+from mtproxy.testing.waiting import wait_until
 from mtproxy.testing.wire import connect, refused
 
 GET = "GET /len/5 HTTP/1.1\nhost: a"
@@ -175,3 +176,24 @@ listen l
 """)
         with connect(("127.0.0.1", port)) as wire:
             assert wire.request(GET).status == 200
+
+
+def test_what_a_listener_cannot_have_it_goes_without(proxy, tmp_path) -> None:
+    """An interface that is not there, an impossible segment size: warnings, and connections."""
+    ports = [free_port(), free_port()]
+    running = proxy(
+        "global\n    nbthread 1\n"
+        + HTTP
+        + "frontend fe\n"
+        + f"    bind 127.0.0.1:{ports[0]} interface none9\n"
+        + f"    bind 127.0.0.1:{ports[1]} mss 65000\n"
+        + "    http-request return status 200\n",
+        ready=False,
+    )
+    for port in ports:
+        wait_until(lambda port=port: not refused(("127.0.0.1", port)), f"port {port}")
+        with connect(("127.0.0.1", port)) as wire:
+            assert wire.request("GET / HTTP/1.1\nhost: a").status == 200
+    output = running.output()
+    assert "for frontend fe: cannot bind receiver to device 'none9' (No such device)" in output
+    assert f"for frontend fe: cannot set MSS to 65000 for [127.0.0.1:{ports[1]}]" in output

@@ -30,12 +30,14 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from mtproxy.testing import procfs
 from mtproxy.testing.program import Program
 from mtproxy.testing.soak_chaos import Chaos, OriginProcess, Pulse
+from mtproxy.testing.soak_client import FAULTS
 from mtproxy.testing.soak_ledger import FORMAT, Ledger, LogReader
 from mtproxy.testing.waiting import wait_until
 
@@ -43,6 +45,8 @@ from mtproxy.testing.waiting import wait_until
 HEALTHY_FAILURES = 1 / 5000
 #: a pipe pair kept for the next splice is no leak, a socket is
 KEPT_PIPES = 32
+#: requests among which each kind of fault happens, however rare it is
+ALL_FAULTS = 200_000
 MOST_GROWTH = 24_000_000
 CONFIG = """
 global
@@ -79,7 +83,7 @@ class Soak:
         self.problems: list[str] = []
         self.lock = threading.Lock()
         self.failures: list[tuple[float, float, str]] = []
-        self.progress: dict[int, dict[str, int]] = {}
+        self.progress: dict[int, dict[str, Any]] = {}
         self.warm_rss = 0
         self.ledger = Ledger()
         #: answers and errors that the frontend counted
@@ -187,7 +191,7 @@ class Soak:
 
     def _sum(self, key: str) -> int:
         with self.lock:
-            return sum(line[key] for line in self.progress.values())
+            return sum(int(line[key]) for line in self.progress.values())
 
     def _show(self, proxy: Program, chaos: Chaos, begin: float) -> None:
         if not proxy.alive():
@@ -302,6 +306,13 @@ class Soak:
         print(f"{done:,} requests in {took:.0f} s, {self._sum('bytes') / 1e9:.2f} GB of bodies")
         hurts = ", ".join(f"{what} {count}" for what, count in sorted(chaos.counts.items()))
         print(f"origins hurt: {hurts or 'never'}; all well for {share:.0%} of the time")
+        faults: collections.Counter[str] = collections.Counter()
+        for line in self.progress.values():
+            faults.update(line["faults"])
+        print("faults: " + ", ".join(f"{what} {faults[what]:,}" for what in FAULTS))
+        missing = [what for what in FAULTS if not faults[what]]
+        if missing and done >= ALL_FAULTS:
+            self.problems.append(f"faults that never happened: {', '.join(missing)}")
         if proxy.alive():
             print(
                 f"proxy: {self.warm_rss / 1e6:.0f} MB after a fifth, {proxy.rss() / 1e6:.0f} MB "

@@ -90,8 +90,8 @@ def test_a_condition_and_the_versions_need_no_file() -> None:
         (["-f", "x", "-n", "-1"], "'-n' expects a number"),
         (["-f", "x", "-sf", "1", "b"], "'-sf' expects a number (got 'b')"),
         (["-f", "x", "-L", ""], "'-L' expects a name"),
-        (["-f", "x", "-W"], "'-W' : the master process"),
-        (["-f", "x", "-Ws"], "not supported by mtproxy yet"),
+        (["-f", "x", "-Ws"], "'-Ws' : the master process"),
+        (["-f", "x", "-W"], "not supported by mtproxy yet"),
         (["-f", "x", "-S", "/run/x"], "'-S' : the master process"),
         (["-f", "x", "-x", "/run/x"], "'-x' : taking over the listeners"),
     ],
@@ -108,3 +108,10 @@ def test_the_help_speaks_of_every_option() -> None:
     silent = {"-h", "--help", "--version", "-dk", "-dv"}
     assert set(known_options()) - silent <= words
     assert all(IGNORED.values())
+
+
+@pytest.mark.parametrize("option", ["-W", "-Ws"])
+def test_a_check_does_not_care_about_the_master(option: str) -> None:
+    """Service units check with the options that they start with."""
+    assert parse(f"{option} -c -f x").check
+    assert parse(f"-c -f x {option}").check
