@@ -92,6 +92,8 @@ class Sticking:
                 if entry is not None:
                     if assigned is None:
                         assigned = self._server_of(side, entry, forced=view.txn.force_persist)
+                        if assigned is not None:
+                            view.txn.direct = True  # a cookie need not tell the client
                     side.touch(entry)
             if rule.store and len(keys) < _MOST:
                 keys.append((side, key))

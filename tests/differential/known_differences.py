@@ -27,6 +27,14 @@ _REFUSED_PAGE = (
 _MAX_REUSE = (
     "`max-reuse` holds for HTTP/1 too, HAProxy 2.6 counts on HTTP/2 and FastCGI connections alone"
 )
+_UNANSWERED = (
+    "a server that ends a new connection without an answer is told of by 502 and in the log; HAProxy"
+    " ends a client's second request in silence (we do where the server connection was a kept one)"
+)
+_REFUSED_ANSWER = (
+    "the server connection of an answer that is replaced is closed, HAProxy keeps one whose answer"
+    " it had received as a whole"
+)
 _LATER = "a keyword of another part of the proxy, not supported yet: refused at load"
 
 #: recorded differences that two programs, or two runs, show or do not show as time has it
@@ -36,6 +44,7 @@ BY_CHANCE: Final[frozenset[str]] = frozenset(
         "tcp_rules/http tcp-response reject",
         "retries/503, all-retryable-errors",
         "retries/a rule forbids it for a path",
+        "variables/tune.vars.txn-max-size",
     }
 )
 
@@ -97,6 +106,22 @@ DIFFERENCES: Final[dict[str, str]] = {
     ),
     "variables/tune.vars.txn-max-size": (
         "a variable too large for its scope is shown as what HAProxy's memory holds there"
+    ),
+    **{
+        f"mixed/{cause}, {method}": _UNANSWERED
+        for cause in ("no answer", "slow")
+        for method in ("GET", "HEAD", "POST")
+    },
+    **{
+        f"mixed/{cause}, {method}": _REFUSED_ANSWER
+        for cause in ("response denied", "response denied in front", "redirected back")
+        for method in ("GET", "POST")
+    },
+    "mixed/refused, redispatched, POST": (
+        "a POST that is redispatched gets a connection of its own, HAProxy takes the client's last"
+    ),
+    "mixed/goes and comes, False, five in turn": (
+        "a client goes on with its connection to a server that was away between two requests"
     ),
     **{
         f"options/checkcache {method}: {headers}": _CACHEABLE_COOKIE
