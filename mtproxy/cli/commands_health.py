@@ -73,7 +73,9 @@ def _target(
     if by_address:
         port = (args[3] if len(args) > 3 else "") if args[2:3] == ["port"] else None
         try:
-            address = parse_address(value, {}, port=Port.FORBIDDEN, resolver=lambda *_: []).address
+            # an address alone: the last colon of an IPv6 one begins no port
+            text = f"[{value}]" if value.count(":") > 1 and value[0] not in "[/" else value
+            address = parse_address(text, {}, port=Port.FORBIDDEN, resolver=lambda *_: []).address
         except AddressError:
             raise CliError(f"invalid addr '{value}'", WARNING) from None
     if port is not None:

@@ -236,7 +236,7 @@ class Run:
 
     def _destination(self, step: Connection) -> tuple[Address, int]:
         """The step's own address and port before the check's, and those before the server's."""
-        written, settings = step.step, self.check.settings
+        written = step.step
         address = written.address or self.server.check_address or self.server.address
         port = written.port
         if not port and step.port_of is not None:
