@@ -1,7 +1,8 @@
 """Idle keep-alive connections, and slow clients: what they cost, and whom.
 
 `idle` opens many connections, each of which has had one answer, and looks at the memory of the
-proxy before and then. `slow` lets many clients send a head or a body byte by byte while wrk
+proxy before and then; where a process may not have that many descriptors, several proxies share
+the connections. `slow` lets many clients send a head or a body byte by byte while wrk
 measures how the others fare, with and without them.
 """
 
@@ -103,20 +104,30 @@ def idle(options: argparse.Namespace, say: Say) -> Outcome:
     programs = [options.against, options.program]
     names = program_names(programs)
     by_name = dict(zip(names, programs, strict=True))
-    count = _possible(options.connections)
-    notes = [f"{count:,} connections: this machine allows no more descriptors"]
+    processes = -(-options.connections // _possible(options.connections))
+    share = -(-options.connections // processes)
+    notes = [f"{processes} processes of each program share the connections: a process may not have"
+             " descriptors for all"]  # fmt: skip
     with Nginx() as origin:
 
         def measure(variant: str) -> dict[str, float]:
-            with _program(by_name[variant], origin.port, count, options.nbthread) as proxy:
-                clients.wrk(proxy.port(), "/small", seconds=1, connections=_CONNECTIONS)
-                before = proxy.rss()
-                with _holding(proxy.port(), count):
-                    grown = proxy.rss() - before
-                    open_now = int(proxy.stat("fe", "FRONTEND")["scur"])
-                if open_now < count:
-                    raise RuntimeError(f"{variant} holds {open_now} of {count} connections")
-            return {"memory": grown / count / 1024}
+            with ExitStack() as stack:
+                proxies = [
+                    stack.enter_context(
+                        _program(by_name[variant], origin.port, share, options.nbthread)
+                    )
+                    for _ in range(processes)
+                ]
+                for proxy in proxies:
+                    clients.wrk(proxy.port(), "/small", seconds=1, connections=_CONNECTIONS)
+                before = sum(proxy.rss() for proxy in proxies)
+                for proxy in proxies:
+                    stack.enter_context(_holding(proxy.port(), share))
+                grown = sum(proxy.rss() for proxy in proxies) - before
+                open_now = sum(int(proxy.stat("fe", "FRONTEND")["scur"]) for proxy in proxies)
+                if open_now < share * processes:
+                    raise RuntimeError(f"{variant} holds {open_now} of {share * processes}")
+            return {"memory": grown / share / processes / 1024}
 
         found = interleave(names, options.rounds, measure, say)
     series = series_of(found, {"memory": "KB/connection"})
@@ -128,8 +139,12 @@ def idle(options: argparse.Namespace, say: Say) -> Outcome:
             pick(series, theirs, "memory"),
         )
     ]
-    settings = {"connections": count, "nbthread": options.nbthread}
-    return Outcome(series, ratios, settings, notes if count < options.connections else [])
+    settings = {
+        "connections": share * processes,
+        "processes": processes,
+        "nbthread": options.nbthread,
+    }
+    return Outcome(series, ratios, settings, notes if processes > 1 else [])
 
 
 def slow(options: argparse.Namespace, say: Say) -> Outcome:

@@ -7,6 +7,7 @@ long gets SIGTERM, the check has failed then; if it goes on all the same, SIGKIL
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import shutil
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: ms between SIGTERM and SIGKILL
 PATIENCE = 2000
+#: there could be no process at all
+_NO_PROCESS = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 #: what a shell says of a command that cannot be run, as HAProxy does
 _NO_COMMAND = 255
 NOT_USED = "NOT_USED"
@@ -97,6 +100,17 @@ def call_of(server: ServerState, external: ExternalSettings) -> tuple[list[str],
     return [external.command, *front, *back], environ
 
 
+def _spawn(program: str, arguments: list[str], environ: dict[str, str]) -> int:
+    """Start it; a script without its first line is the shell's, as with execvp(3). OSError."""
+    try:
+        return os.posix_spawn(program, arguments, environ, setsigmask=(), setsigdef=_DEFAULTS)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+    shell = ["/bin/sh", program, *arguments[1:]]
+    return os.posix_spawn(shell[0], shell, environ, setsigmask=(), setsigdef=_DEFAULTS)
+
+
 async def run_command(
     ctx: ThreadContext,
     task: Task,
@@ -113,9 +127,13 @@ async def run_command(
         report(Outcome(CheckStatus.PROCERR, "", _NO_COMMAND))
         return
     try:
-        pid = os.posix_spawn(program, arguments, environ, setsigmask=(), setsigdef=_DEFAULTS)
+        pid = _spawn(program, arguments, environ)
     except OSError as error:
-        report(Outcome(CheckStatus.SOCKERR, error.strerror or str(error)))
+        if error.errno in _NO_PROCESS:
+            report(Outcome(CheckStatus.SOCKERR, error.strerror or str(error)))
+        else:
+            # it is there, but nothing that can be run
+            report(Outcome(CheckStatus.PROCERR, "", _NO_COMMAND))
         return
     try:
         child = _Child(ctx, pid, task)

@@ -242,3 +242,31 @@ def gone(pid: int) -> bool:
         return b"sleep" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("exit 0\n", ("PROCOK", "0")),
+        ("[ $3 = 127.0.0.1 ] && exit 4\n", ("PROCERR", "4")),
+        ("", ("PROCOK", "0")),
+        ("#!/none/such\n", ("PROCERR", "255")),
+    ],
+)
+def test_an_external_check_that_is_no_program(
+    proxy, origin: Origin, sink: SyslogSink, tmp_path: Path, content: str, expected: tuple[str, str]
+) -> None:
+    """A script without its first line is the shell's, as with execvp(3)."""
+    script = tmp_path / "check"
+    script.write_text(content)
+    script.chmod(0o755)
+    be = f"option external-check\n    external-check command {script}"
+    text = config(f"127.0.0.1:{origin.port} check inter 20s", sink=sink, be=be)
+    running = proxy(text.replace("    nbthread 1", "    nbthread 1\n    external-check", 1))
+
+    def found() -> tuple[str, str]:
+        row = running.stat("be", "s1")
+        return row["check_status"].removeprefix("* "), row["check_code"]
+
+    wait_until(lambda: found()[0].startswith("PROC"), "the check")
+    assert found() == expected
