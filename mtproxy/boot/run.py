@@ -36,6 +36,7 @@ from mtproxy.sched.pool import Pool
 from mtproxy.sched.runqueue import DEFAULT_RUNQUEUE_DEPTH
 from mtproxy.sched.waitqueue_variants import DEFAULT_VARIANT
 from mtproxy.stream.connect import purge_idle, shed_idle
+from mtproxy.stream.contstats import count_ongoing
 from mtproxy.sync import bare as bare_locks
 from mtproxy.sync import debug as lock_debug
 from mtproxy.sync import profile as lock_profile
@@ -213,5 +214,6 @@ def _housekeeping(ctx: ThreadContext) -> None:
             if server.idle:
                 purge_idle(server, ctx.now)
     room.after_session(ctx)
+    count_ongoing(ctx)
     if ctx.pool.stopping:
         stopping.leave_when_empty(ctx)

@@ -219,7 +219,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     _option("srvtcpka", BACK),
     _option("tcpka", PROXY, _tcpka, negatable=False),
     _option("tcplog", FRONT, _log_format, negatable=False),
-    _no_effect("contstats", FRONT, "byte counters are always updated while data flow"),
+    _option("contstats", FRONT),
     _no_effect("disable-h2-upgrade", FRONT, "connections are never upgraded to HTTP/2"),
     _no_effect("http-no-delay", PROXY, "TCP_NODELAY is always set and no data are held back"),
     _no_effect("splice-auto", PROXY, "bulk is always spliced unless 'nosplice' forbids it"),

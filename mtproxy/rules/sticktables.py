@@ -177,6 +177,11 @@ class Tracking:
             elif session is not None:
                 session[0].add_bytes(session[1], received, sent)
 
+    def add_bytes(self, received: int, sent: int) -> None:
+        """Bytes from and to the client in a transaction that goes on."""
+        for one in self._each():
+            one[0].add_bytes(one[1], received, sent)
+
     def end_session(self) -> None:
         """The end of the client connection."""
         self.end_transaction(0, 0)

@@ -79,6 +79,7 @@ class FrontConf(_Conf):
         "bufsize",
         "client",
         "client_fin",
+        "contstats",
         "cookie_letters",
         "forwardfor",
         "http",
@@ -130,6 +131,8 @@ class FrontConf(_Conf):
         self.ignore_probes = "http-ignore-probes" in options
         #: what is written is no sign of life of who is read from
         self.independent = "independent-streams" in options
+        #: bytes are counted while they flow
+        self.contstats = "contstats" in options
         #: at a soft stop idle connections get one more answer
         self.idle_close = "idle-close-on-response" in options
         #: connections to servers serve one request only

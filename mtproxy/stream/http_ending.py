@@ -186,6 +186,16 @@ class HttpEnding(HttpRules):
             self.note_loads(now, 1)
             log(self)
 
+    def moved(self) -> tuple[int, int]:
+        """See Stream."""
+        up, down = self.up, self.down
+        uploaded, read = self.bytes_uploaded, self.bytes_read
+        if up is not None:
+            uploaded += up.received
+        if down is not None:
+            read += down.sent
+        return uploaded, read
+
     def _account(self) -> None:
         """Counters, the log line, and the end of the stay in the backend."""
         ctx = self.ctx

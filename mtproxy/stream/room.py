@@ -223,6 +223,7 @@ class Room:
         "check_scripts",
         "confs",
         "count_listeners",
+        "count_tick",
         "fronts",
         "listeners",
         "others",
@@ -253,6 +254,8 @@ class Room:
         self.acceptors: list[Acceptor] = []
         #: some rule asks how many connections a listener has
         self.count_listeners = False
+        #: when bytes of sessions that go on are counted next (`option contstats`)
+        self.count_tick = 0
         self.others = 0
         self.others_tick = -1
 

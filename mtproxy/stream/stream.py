@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mtproxy.sched.context import ThreadContext
     from mtproxy.sched.tasklet import Task
     from mtproxy.stream.conf import BackConf, FrontConf
+    from mtproxy.stream.pump import Pump
     from mtproxy.stream.room import FrontRoom, ListenerRoom
 
 #: numbers transactions of the whole process, for %rt; next() on it is atomic
@@ -88,6 +89,7 @@ class Stream:
         "client_port",
         "conf",
         "conn",
+        "counted",
         "ctx",
         "dst_text",
         "endpoints",
@@ -98,6 +100,7 @@ class Stream:
         "logged",
         "may_change",
         "null",
+        "pumps",
         "redispatched",
         "request",
         "request_cookie",
@@ -192,7 +195,11 @@ class Stream:
         self.term_state = "--"
         self.retries = 0
         self.redispatched = False
-        #: the transaction was queued or tried again: `begin` has more to forget
+        #: bytes from and to the client of this transaction that are counted already
+        self.counted = (0, 0)
+        #: both directions of a TCP session while it is on its server
+        self.pumps: tuple[Pump, Pump] | None = None
+        #: the transaction was queued or tried again or counted: `begin` has more to forget
         self.unusual = False
         self.request_line: bytes | None = None
         self.client_expire = FOREVER
@@ -224,6 +231,7 @@ class Stream:
         if self.unusual:
             self.unusual = self.redispatched = False
             self.retries = self.srv_queue = self.backend_queue = 0
+            self.counted = (0, 0)
 
     @property
     def dst_ip(self) -> str:
@@ -469,6 +477,36 @@ class Stream:
         backend's servers to what it counts itself (see stats.totals).
         """
         uploaded, read = self.bytes_uploaded, self.bytes_read
+        if self.unusual:
+            uploaded -= self.counted[0]
+            read -= self.counted[1]
+        self._count_bytes(uploaded, read)
+        log = self.fe.log
+        if log is not None and not self.logged:
+            self.logged = True
+            self.note_loads(self.ctx.now)
+            log(self)
+        if self.tracking is not None:
+            self.tracking.end_transaction(uploaded, read)
+
+    def moved(self) -> tuple[int, int]:
+        """Bytes of this transaction so far, from and to the client."""
+        return self.bytes_uploaded, self.bytes_read
+
+    def count_so_far(self) -> None:
+        """Count the bytes of a transaction that goes on (`option contstats`)."""
+        uploaded, read = self.moved()
+        before = self.counted
+        if uploaded > before[0] or read > before[1]:
+            self.counted = uploaded, read
+            self.unusual = True
+            uploaded -= before[0]
+            read -= before[1]
+            self._count_bytes(uploaded, read)
+            if self.tracking is not None:
+                self.tracking.add_bytes(uploaded, read)
+
+    def _count_bytes(self, uploaded: int, read: int) -> None:
         counters: FrontendCounters | BackendCounters | ServerCounters = self.fe.counters
         counters.bytes_in += uploaded
         counters.bytes_out += read
@@ -481,13 +519,6 @@ class Stream:
             counters = side.counters
             counters.bytes_in += uploaded
             counters.bytes_out += read
-        log = self.fe.log
-        if log is not None and not self.logged:
-            self.logged = True
-            self.note_loads(self.ctx.now)
-            log(self)
-        if self.tracking is not None:
-            self.tracking.end_transaction(uploaded, read)
 
     # --- client state
     @property

@@ -108,6 +108,7 @@ class TcpStream(TcpRules):
                     first=held,
                     eager=conf.splice_response or bconf.splice_response,
                 )
+            self.pumps = up, down
             await tunnel(self, up, down, fresh=fresh)
             self.term_state = "--"
         except Stop as stop:
@@ -136,6 +137,13 @@ class TcpStream(TcpRules):
                     self.bytes_read = max(self.bytes_read, len(self.txn.res_payload))
                 self._account()
         return None
+
+    def moved(self) -> tuple[int, int]:
+        """See Stream."""
+        if self.pumps is None:
+            return self.bytes_uploaded, self.bytes_read
+        up, down = self.pumps
+        return up.received, down.received
 
     def _log_now(self) -> None:
         """Log the session although it goes on."""
