@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtproxy.base.addresses import AddressKind
 from mtproxy.base.clock import monotonic_ms
-from mtproxy.cli.commands_health import set_agent, set_agent_target, set_health
+from mtproxy.cli.commands_health import set_agent, set_agent_target, set_check_target, set_health
 from mtproxy.cli.runtime import ERR, WARNING, Answer, CliError, CliSession, Command, Level, Pause
 from mtproxy.cli.servers import find_server
 from mtproxy.proxy import transitions
@@ -57,10 +57,9 @@ def _show_state(cli: CliSession, args: list[str]) -> Iterator[str]:
 def _state_line(proxy: ProxyRuntime, server: ServerState, now: int) -> str:
     address, port = _host_and_port(server)
     settings = server.settings
-    check = settings.check
-    check_port = (check and check.port) or 0
+    check_port = server.check_port
     srv_name = (settings.resolve and settings.resolve.srv_name) or "-"
-    check_address = check.address.host if check and check.address else "-"
+    check_address = server.check_address.host if server.check_address else "-"
     found, agent = server.check, server.agent
     agent_address, agent_port = check_address, check_port
     if agent.configured:
@@ -163,7 +162,7 @@ def _set_server(cli: CliSession, args: list[str]) -> Answer:
         case "agent-addr" | "agent-port" | "agent-send":
             set_agent_target(cli, server, args[1:])
         case "check-addr" | "check-port":
-            _refuse_check(server, what, value)
+            set_check_target(cli, server, args[1:])
         case _:
             raise CliError(_SET_USAGE)
     return ""
@@ -179,16 +178,6 @@ def _set_address(cli: CliSession, server: ServerState, words: list[str]) -> str:
     text = change_address(server, cli.ctx, words[0], port, "stats socket command")
     transitions.clear_flag(server, cli.ctx, RMAINT)
     return cli.severity_prefix(WARNING) + text + "\n"
-
-
-def _refuse_check(server: ServerState, what: str, value: str) -> None:
-    """Where health checks are made is as configured; HAProxy's words where there are none."""
-    if not value:
-        needed = "an address and optionally a port" if what == "check-addr" else "a port"
-        raise CliError(f"set server <b>/<s> {what} requires {needed}.")
-    if not server.check.configured:
-        raise CliError("health checks are not enabled on this server", WARNING)
-    raise CliError(f"Unsupported command: 'set server ... {what}' is not supported by mtproxy yet.")
 
 
 def _set_maxconn(cli: CliSession, args: list[str]) -> Iterator[str | Pause]:

@@ -86,8 +86,7 @@ def _other_port(server: ServerState, old: Address, text: str) -> tuple[Address, 
     before = old.port if old.port_offset is None else old.port_offset
     sign = text[0] if text[0] in "+-" else ""
     if sign:
-        check = server.settings.check
-        if old.port_offset is None and not (check is not None and check.port):
+        if old.port_offset is None and not server.check_port:
             return old, (
                 "can't change <port> to port map because it is incompatible with current health"
                 " check port configuration (use 'port' statement from the 'server' directive."

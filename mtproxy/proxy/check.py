@@ -191,8 +191,8 @@ class Check:
 
     def target(self) -> tuple[int, SockAddr]:
         """Family and address of the next connection; the server's address may have changed."""
-        address = self.settings.address or self.server.address
-        port = self.settings.port or address.port or self.server.address.port
+        address = self.server.check_address or self.server.address
+        port = self.server.check_port or address.port or self.server.address.port
         return sockaddr(address, port)
 
     def _connect(self, ctx: ThreadContext) -> bool:

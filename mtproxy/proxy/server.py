@@ -72,6 +72,8 @@ class ServerState:
         "agent_send",
         "backend",
         "check",
+        "check_address",
+        "check_port",
         "check_task",
         "down_ms",
         "down_transitions",
@@ -130,6 +132,9 @@ class ServerState:
             configured=settings.check is not None,
             start=settings.states.init_state,
         )
+        #: where it goes, None and 0: to the server's own; the operator may change both
+        self.check_address = None if settings.check is None else settings.check.address
+        self.check_port = 0 if settings.check is None else settings.check.port or 0
         #: the agent check, likewise
         agent = settings.agent
         self.agent = CheckState(1, 1, configured=agent is not None, is_agent=True)

@@ -84,6 +84,27 @@ def test_answers(proxy, words: str, answer: str) -> None:
     assert got.rstrip("\n") == answer.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "answer", "place"),
+    [
+        ("check-port 12", "", "12 -"),
+        ("check-addr 127.0.0.2", "", "9 127.0.0.2"),
+        ("check-addr ::1 port 77", "", "77 ::1"),
+        ("check-addr 127.0.0.2 port", "provided port is not an integer", "9 -"),
+        ("check-port x", "provided port is not an integer", "9 -"),
+        ("check-port 65536", "provided port is invalid", "9 -"),
+        ("check-port -1", "provided port is invalid", "9 -"),
+        ("check-addr nowhere", "invalid addr 'nowhere'", "9 -"),
+        ("check-addr 127.0.0.2 port x", "provided port is not an integer", "9 -"),
+    ],
+)
+def test_where_checks_go(proxy, words: str, answer: str, place: str) -> None:
+    running = proxy(http(9, server="check port 9"))
+    assert running.cli(f"set server be/s1 {words}").rstrip("\n") == answer
+    line = running.cli("show servers state be").splitlines()[2].split()
+    assert " ".join(line[21:23]) == place
+
+
 def test_an_offset(proxy) -> None:
     running = proxy(http(9, server="check port 9"))
     assert running.cli("set server be/s1 addr 127.0.0.1 port +10") == (

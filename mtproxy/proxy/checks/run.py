@@ -236,17 +236,17 @@ class Run:
 
     def _destination(self, step: Connection) -> tuple[Address, int]:
         """The step's own address and port before the check's, and those before the server's."""
-        written, settings = step.step, self.check.settings
-        address = written.address or settings.address or self.server.address
+        written = step.step
+        address = written.address or self.server.check_address or self.server.address
         port = written.port
         if not port and step.port_of is not None:
             port = step.port_of(self.seen()) or 0
         if not port and written.address is not None:
             port = written.address.port
         if not port:
-            port = settings.port or 0
-        if not port and settings.address is not None:
-            port = settings.address.port
+            port = self.server.check_port
+        if not port and self.server.check_address is not None:
+            port = self.server.check_address.port
         return address, port or self.server.address.port
 
     def _socks4(self, step: Connection) -> Address | None:
