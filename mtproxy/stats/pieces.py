@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 #: bytes that are sent at once, about
-_SIZE: Final = 16384
+_SIZE: Final = 131072
 #: ns after which others have a turn
-_TIME: Final = 500_000
+_TIME: Final = 2_000_000
 
 
 def in_pieces(texts: Iterator[str]) -> Iterator[bytes]:
-    """The texts joined to pieces of some 16 kB. An empty one stands where making them has taken
-    half a millisecond already: nothing to send, but others shall have a turn.
+    """The texts joined to pieces of some 128 kB. An empty one stands where making them has taken
+    two milliseconds already: nothing to send, but others shall have a turn.
     """
     parts: list[str] = []
     size = 0
