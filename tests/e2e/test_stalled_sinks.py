@@ -191,12 +191,15 @@ def test_a_unix_socket_that_goes_and_comes_back(proxy, origin: Origin, folder: P
 def test_a_ring_whose_server_does_not_read(proxy, origin: Origin, serve) -> None:
     """Once it reads, it gets what was not overwritten; the ring says how much was."""
     reads = threading.Event()
-    got = bytearray()
+    pieces: list[bytes] = []
 
     def handler(wire: Wire) -> None:
         reads.wait(120)
         while data := wire.sock.recv(65536):
-            got.extend(data)
+            pieces.append(data)
+
+    def got() -> bytes:
+        return b"".join(pieces.copy())
 
     text = f'{HTTP}frontend fe\n    bind "fd@${{fe}}"\n    log ring@r local0\n'
     text += f"    log-format 'line %HU {'x' * 900}'\n    default_backend be\nbackend be\n"
@@ -214,9 +217,11 @@ def test_a_ring_whose_server_does_not_read(proxy, origin: Origin, serve) -> None
             asked += 1000
     finally:
         reads.set()
-    wait_until(lambda: got.count(b"\n") + lost_by(running, "r") == asked, "all lines accounted for")
+    wait_until(
+        lambda: got().count(b"\n") + lost_by(running, "r") == asked, "all lines accounted for"
+    )
     assert lost_by(running, "r") > 0
-    assert all(line.startswith(b"line /len/3 xxx") for line in got.splitlines())
+    assert all(line.startswith(b"line /len/3 xxx") for line in got().splitlines())
 
 
 def test_requests_are_as_fast_with_dead_sinks(proxy, origin: Origin, folder: Path) -> None:
